@@ -1,0 +1,2 @@
+//! The `onceward` binary.
+fn main() {}

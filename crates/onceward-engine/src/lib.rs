@@ -1,0 +1,1 @@
+//! The engine: jobs, epochs, deduplication, state, timers, watermarks.

@@ -1,0 +1,1 @@
+//! Expressions: CEL over lazily scanned fields, exact numbers.

@@ -1,0 +1,1 @@
+//! Files and other light connectors: file source, file sink, stdout.

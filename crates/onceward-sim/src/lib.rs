@@ -1,0 +1,1 @@
+//! The simulator: the real engine on a seeded scheduler.

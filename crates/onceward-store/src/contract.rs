@@ -1,0 +1,1 @@
+//! The contract suite that every store must pass.

@@ -1,0 +1,16 @@
+//! The `Store` trait and the embedded store.
+//!
+//! The trait speaks epochs and ordered scans, not single puts: an epoch is one atomic write, accepted
+//! only from the job that owns the partition and only on top of the commit that job had seen.
+//!
+//! *Architecture invariant:* a store knows partitions, generations and bytes; it never knows what the
+//! bytes mean.
+
+pub mod batch;
+pub mod contract;
+pub mod error;
+pub mod store;
+
+pub use batch::{TableId, WriteBatch};
+pub use error::StoreError;
+pub use store::{EpochCommit, Outcome, Store, Ticket};

@@ -1,0 +1,1 @@
+//! The Onceward library: compile a manifest and run it in this process.
