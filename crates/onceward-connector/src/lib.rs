@@ -17,7 +17,7 @@ pub use error::ConnectorError;
 pub use record::{Codec, Column, CsvSchema, FieldType, Record, RecordBatch};
 pub use registry::{Registry, SinkConnector, SourceConnector};
 pub use sink::{
-    BlockPolicy, PlainWriter, ProgressWriter, RowChunk, Sink, SinkBlock, SinkContract, StreamShape, TargetError,
-    Writer,
+    BlockPolicy, PlainWriter, ProgressWriter, RowChunk, Sink, SinkBlock, SinkContract, StreamShape,
+    TargetError, Writer,
 };
 pub use source::{Read, ReadLimits, Source, SourceFacts, SourceReader};

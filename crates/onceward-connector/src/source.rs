@@ -60,8 +60,12 @@ pub trait Source: Send + Sync {
     fn partitions(&self) -> Result<Vec<String>, ConnectorError>;
     /// Opens a partition after `position`. `token` is what the read that ended at `position` gave;
     /// empty at the start. If the data before the place is not what it was, the error says so by name.
-    fn open(&self, partition: &str, position: Position, token: &[u8])
-    -> Result<Box<dyn SourceReader>, ConnectorError>;
+    fn open(
+        &self,
+        partition: &str,
+        position: Position,
+        token: &[u8],
+    ) -> Result<Box<dyn SourceReader>, ConnectorError>;
     /// The partition's size in the unit of [`Source::progress`], for progress display.
     fn size(&self, _partition: &str) -> Option<u64> {
         None

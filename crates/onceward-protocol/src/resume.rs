@@ -15,6 +15,8 @@ pub struct ResumePoint {
     pub token: Vec<u8>,
     /// The newest event time up to here, `i64::MIN` for none.
     pub max_event_time: i64,
+    /// Rows up to here.
+    pub rows: u64,
     /// Whether the partition ends here.
     pub end: bool,
 }
@@ -22,7 +24,7 @@ pub struct ResumePoint {
 impl ResumePoint {
     /// The start of a partition.
     pub fn start() -> Self {
-        ResumePoint { position: Position::ORIGIN, token: Vec::new(), max_event_time: i64::MIN, end: false }
+        ResumePoint { position: Position::ORIGIN, token: Vec::new(), max_event_time: i64::MIN, rows: 0, end: false }
     }
     /// The frontier of a consumer that has everything up to here.
     pub fn frontier(&self) -> Frontier {
@@ -40,6 +42,7 @@ impl ResumePoint {
         out.push(u8::from(self.end));
         out.extend_from_slice(&self.position.encode());
         out.extend_from_slice(&self.max_event_time.to_be_bytes());
+        out.extend_from_slice(&self.rows.to_be_bytes());
         crate::codec::put_bytes(&mut out, &self.token);
         out
     }
@@ -49,8 +52,9 @@ impl ResumePoint {
         let end = input.byte()? != 0;
         let position = Position::decode(input.array()?);
         let max_event_time = input.i64()?;
+        let rows = input.u64()?;
         let token = input.bytes()?.to_vec();
-        input.is_empty().then_some(ResumePoint { position, token, max_event_time, end })
+        input.is_empty().then_some(ResumePoint { position, token, max_event_time, rows, end })
     }
 }
 

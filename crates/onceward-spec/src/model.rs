@@ -1,5 +1,7 @@
 //! A validated pipeline, as the engine takes it.
 
+use std::path::PathBuf;
+
 use onceward_connector::Config;
 use onceward_protocol::guarantee::Level;
 
@@ -17,6 +19,9 @@ pub struct Place {
 pub struct Pipeline {
     /// `metadata.name`; identity together with the names of computations, streams and sinks.
     pub name: String,
+    /// The manifest's folder: paths in configs are absolute against it, and kept relative to it where
+    /// they must survive a move of the whole folder ([`crate::canonical`]).
+    pub base_dir: PathBuf,
     /// `spec.require`.
     pub require: Option<Level>,
     /// `spec.epoch`.
@@ -155,6 +160,8 @@ pub struct SinkSpec {
     pub connector: String,
     /// Validated config.
     pub config: Config,
+    /// `delivery`: the level the manifest chose; `None` for the best the sink can hold.
+    pub delivery: Option<Level>,
     /// Where it stands.
     pub place: Place,
 }

@@ -95,6 +95,10 @@ pub struct Entries<'a> {
 pub struct MalformedBatch;
 
 impl<'a> Entries<'a> {
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.input.rest()
+    }
     fn read(&mut self) -> Option<Entry<'a>> {
         let table = TableId(self.input.byte()?);
         let tagged = self.input.varint()?;

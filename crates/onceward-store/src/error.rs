@@ -6,7 +6,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the directory.
-    #[error("OW-2001: the data directory {path} is in use by process {holder}; stop it, or give this run another --data-dir")]
+    #[error(
+        "OW-2001: the data directory {path} is in use by process {holder}; stop it, or give this run another --data-dir"
+    )]
     Locked {
         /// The directory.
         path: PathBuf,
@@ -14,7 +16,9 @@ pub enum StoreError {
         holder: String,
     },
     /// A newer version wrote the directory.
-    #[error("OW-2002: {path} was written by store format {found}; this binary knows up to {known}. Run the newer binary that wrote it")]
+    #[error(
+        "OW-2002: {path} was written by store format {found}; this binary knows up to {known}. Run the newer binary that wrote it"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -24,7 +28,9 @@ pub enum StoreError {
         known: u32,
     },
     /// Bytes are not what was written and durable.
-    #[error("OW-2003: {path} is damaged at byte {offset}: {what}. Nothing was changed; restore the directory from a copy")]
+    #[error(
+        "OW-2003: {path} is damaged at byte {offset}: {what}. Nothing was changed; restore the directory from a copy"
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -45,13 +51,17 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// A write or sync failed; the store answers nothing more until it is opened again (DURABLE-PREFIX).
-    #[error("OW-2005: the store stopped: {reason}. What was reported committed is safe; free the cause and start again")]
+    #[error(
+        "OW-2005: the store stopped: {reason}. What was reported committed is safe; free the cause and start again"
+    )]
     Poisoned {
         /// The first failure.
         reason: String,
     },
     /// There is no room on the device.
-    #[error("OW-2006: no space left for {path}. What was reported committed is safe; free some space and start again")]
+    #[error(
+        "OW-2006: no space left for {path}. What was reported committed is safe; free some space and start again"
+    )]
     Full {
         /// The file that could not grow.
         path: PathBuf,

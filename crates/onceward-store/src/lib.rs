@@ -8,9 +8,14 @@
 
 pub mod batch;
 pub mod contract;
+pub mod disk;
+pub mod embedded;
 pub mod error;
+pub mod service;
 pub mod store;
 
 pub use batch::{TableId, WriteBatch};
+pub use embedded::{EmbeddedCore, FORMAT_VERSION, MaintenanceDone, MaintenanceJob, MaintenanceKind, Options};
 pub use error::StoreError;
+pub use service::{EmbeddedStore, StoreHandle};
 pub use store::{EpochCommit, Outcome, Store, Ticket};

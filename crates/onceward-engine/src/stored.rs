@@ -1,0 +1,178 @@
+//! What a job finds in the store when it starts, and the keys under which it is kept.
+
+use std::collections::BTreeMap;
+
+use onceward_connector::RowChunk;
+use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
+use onceward_protocol::{Cursor, Frontier, PartitionHead, PartitionId, Position, Watermark};
+use onceward_store::{Store, StoreError, TableId};
+
+use crate::error::EngineError;
+
+const LANE: u8 = b'l';
+const CURSOR: u8 = b'c';
+const RESUME: u8 = b'r';
+const COUNTERS: u8 = b'n';
+
+/// The key of a lane's frontier.
+pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
+    let mut key = vec![LANE];
+    put_str(&mut key, stream);
+    put_bytes(&mut key, &producer.encode());
+    key
+}
+/// The key of a sink's cursor (SINK-CURSOR: one per sink and partition).
+pub fn cursor_key(sink: &str) -> Vec<u8> {
+    let mut key = vec![CURSOR];
+    put_str(&mut key, sink);
+    key
+}
+/// The key of a source partition's finished place.
+pub fn resume_key() -> &'static [u8] {
+    &[RESUME]
+}
+/// The key of the lifetime counters.
+pub fn counters_key() -> &'static [u8] {
+    &[COUNTERS]
+}
+/// The key of an outbox chunk.
+pub fn outbox_key(sink: &str, epoch: u64) -> Vec<u8> {
+    let mut key = Vec::new();
+    put_str(&mut key, sink);
+    key.extend_from_slice(&epoch.to_be_bytes());
+    key
+}
+
+/// The stored form of a lane's frontier and the watermark as of that place (WATERMARK-IN-LANE).
+pub fn encode_lane(frontier: Frontier, watermark: Watermark) -> Vec<u8> {
+    let mut value = watermark.0.to_be_bytes().to_vec();
+    frontier.encode(&mut value);
+    value
+}
+
+/// The stored form of a chunk of rows.
+pub fn encode_chunk(chunk: &RowChunk) -> Vec<u8> {
+    let mut value = Vec::with_capacity(chunk.bytes() + chunk.len() * 14 + 8);
+    put_varint(&mut value, chunk.len() as u64);
+    for (position, payload) in chunk.iter() {
+        value.extend_from_slice(&position.encode());
+        put_bytes(&mut value, payload);
+    }
+    value
+}
+
+fn decode_chunk(value: &[u8]) -> Option<RowChunk> {
+    let mut input = Reader::new(value);
+    let mut chunk = RowChunk::default();
+    for _ in 0..input.varint()? {
+        let position = Position::decode(input.array()?);
+        chunk.push(position, input.bytes()?);
+    }
+    input.is_empty().then_some(chunk)
+}
+
+/// Figures over a partition's whole life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages taken.
+    pub rows_in: u64,
+    /// Messages that came after their window had fired.
+    pub late: u64,
+    /// Rows put into outboxes.
+    pub rows_out: u64,
+}
+
+impl Counters {
+    /// Bytes as persisted.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [self.rows_in, self.late, self.rows_out] {
+            put_varint(&mut out, value);
+        }
+        out
+    }
+    fn decode(value: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(value);
+        Some(Counters { rows_in: input.varint()?, late: input.varint()?, rows_out: input.varint()? })
+    }
+}
+
+/// Everything stored of one partition, read after the grant is durable (LOAD-AFTER-GRANT).
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// Owner and last commit.
+    pub head: PartitionHead,
+    /// Frontier and watermark by lane key.
+    pub lanes: BTreeMap<Vec<u8>, (Frontier, Watermark)>,
+    /// Cursor by sink name.
+    pub cursors: BTreeMap<String, Cursor>,
+    /// The finished place of a source partition, encoded.
+    pub resume: Option<Vec<u8>>,
+    /// Lifetime figures.
+    pub counters: Counters,
+    /// Outbox chunks by sink name, with the epoch that stored each, in order.
+    pub outbox: BTreeMap<String, Vec<(u64, RowChunk)>>,
+    /// Rows of the state table, in key order.
+    pub state: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why loading failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A stored record is not what this version writes.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Stored {
+    /// Reads a partition through the `Store` trait.
+    pub fn load(store: &dyn Store, partition: &PartitionId) -> Result<Self, LoadError> {
+        let mut stored = Stored { head: store.head(partition)?, ..Stored::default() };
+        for table in [TableId::META, TableId::OUTBOX, TableId::STATE] {
+            let mut bad = None;
+            store.scan(partition, table, &mut |key, value| {
+                if stored.take(table, key, value).is_none() {
+                    bad.get_or_insert_with(|| format!("{table:?} row {key:02x?}"));
+                }
+            })?;
+            if let Some(what) = bad {
+                return Err(EngineError::Stored { partition: partition.label(), what }.into());
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Takes one row; `None` if it is not what this version writes. Also used by drivers that read rows
+    /// through another thread.
+    pub fn take(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Option<()> {
+        match table {
+            TableId::STATE => self.state.push((key.to_vec(), value.to_vec())),
+            TableId::OUTBOX => {
+                let mut input = Reader::new(key);
+                let sink = input.str()?.to_owned();
+                let epoch = input.u64()?;
+                self.outbox.entry(sink).or_default().push((epoch, decode_chunk(value)?));
+            }
+            TableId::META => match *key.first()? {
+                LANE => {
+                    let mut input = Reader::new(value);
+                    let watermark = Watermark(input.i64()?);
+                    let frontier = Frontier::decode(&mut input)?;
+                    self.lanes.insert(key.to_vec(), (frontier, watermark));
+                }
+                CURSOR => {
+                    let mut input = Reader::new(&key[1..]);
+                    self.cursors.insert(input.str()?.to_owned(), Cursor::decode(value)?);
+                }
+                RESUME => self.resume = Some(value.to_vec()),
+                COUNTERS => self.counters = Counters::decode(value)?,
+                _ => return None,
+            },
+            _ => return None,
+        }
+        Some(())
+    }
+}

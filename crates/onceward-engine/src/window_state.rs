@@ -1,0 +1,245 @@
+//! Keyed state in tumbling windows: one table per open window, keys inline, the routing hash carried.
+//!
+//! A window's end is its timer: the timer exists exactly as long as the window has keys, and firing
+//! deletes the keys in the same epoch (TIMER-ONCE, empty rule).
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashTable;
+use onceward_protocol::codec::{order_i64, unorder_i64};
+use onceward_spec::{AggregateFunction, KeyedSpec};
+use onceward_store::{TableId, WriteBatch};
+
+use crate::aggregate::Column;
+
+/// Bytes of a key that are kept inside its entry.
+const INLINE: usize = 22;
+
+/// A key, inline if it is short.
+#[derive(Clone, Debug)]
+enum Key {
+    Inline { len: u8, bytes: [u8; INLINE] },
+    Heap(Box<[u8]>),
+}
+
+impl Key {
+    fn new(key: &[u8]) -> Self {
+        if key.len() <= INLINE {
+            let mut bytes = [0; INLINE];
+            bytes[..key.len()].copy_from_slice(key);
+            Key::Inline { len: key.len() as u8, bytes }
+        } else {
+            Key::Heap(key.into())
+        }
+    }
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Key::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Key::Heap(bytes) => bytes,
+        }
+    }
+}
+
+struct Entry {
+    key: Key,
+    dirty: bool,
+}
+
+/// A slot of the hash index: enough of the hash to rebuild the table, and the entry's number.
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u32,
+    entry: u32,
+}
+
+/// The open window that starts at one time.
+struct Window {
+    index: HashTable<Slot>,
+    entries: Vec<Entry>,
+    columns: Vec<Column>,
+    dirty: Vec<u32>,
+}
+
+/// The table's hash: remixed from the routing hash, whose upper bits are constant within a key range.
+#[inline]
+fn table_hash(routing: u64) -> u32 {
+    (routing.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32
+}
+
+/// hashbrown takes its bucket from the low and its tag from the high bits: give it both from 32.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) | (u64::from(hash) << 32)
+}
+
+impl Window {
+    fn new(kinds: &[(AggregateFunction, bool)]) -> Self {
+        Window {
+            index: HashTable::new(),
+            entries: Vec::new(),
+            columns: kinds.iter().map(|(function, argument)| Column::new(*function, *argument)).collect(),
+            dirty: Vec::new(),
+        }
+    }
+    #[inline]
+    fn find_or_insert(&mut self, routing: u64, key: &[u8]) -> usize {
+        let hash = table_hash(routing);
+        let entries = &self.entries;
+        let found = self.index.find(spread(hash), |slot| {
+            slot.hash == hash && entries[slot.entry as usize].key.as_slice() == key
+        });
+        if let Some(slot) = found {
+            return slot.entry as usize;
+        }
+        let entry = self.entries.len();
+        self.entries.push(Entry { key: Key::new(key), dirty: false });
+        self.columns.iter_mut().for_each(Column::grow);
+        self.index.insert_unique(spread(hash), Slot { hash, entry: entry as u32 }, |slot| spread(slot.hash));
+        entry
+    }
+    #[inline]
+    fn mark(&mut self, entry: usize) {
+        if !self.entries[entry].dirty {
+            self.entries[entry].dirty = true;
+            self.dirty.push(entry as u32);
+        }
+    }
+}
+
+/// All open windows of one key-range partition.
+pub struct WindowState {
+    kinds: Vec<(AggregateFunction, bool)>,
+    windows: BTreeMap<i64, Window>,
+    keys: u64,
+    deletes: Vec<u8>,
+    delete_ends: Vec<usize>,
+    scratch_key: Vec<u8>,
+    scratch_value: Vec<u8>,
+}
+
+/// A key that left a fired window, with its results.
+pub struct Fired<'a> {
+    /// Window start, microseconds.
+    pub window_start: i64,
+    /// The encoded group key.
+    pub key: &'a [u8],
+    columns: &'a [Column],
+    entry: usize,
+}
+
+impl Fired<'_> {
+    /// Appends the `column`-th result as JSON.
+    pub fn write_json(&self, column: usize, out: &mut Vec<u8>) -> Result<(), String> {
+        self.columns[column].write_json(self.entry, out)
+    }
+}
+
+impl WindowState {
+    /// Empty state for the aggregates of `spec`.
+    pub fn new(spec: &KeyedSpec) -> Self {
+        WindowState {
+            kinds: spec.compute.iter().map(|(_, call)| (call.function, call.argument.is_some())).collect(),
+            windows: BTreeMap::new(),
+            keys: 0,
+            deletes: Vec::new(),
+            delete_ends: Vec::new(),
+            scratch_key: Vec::new(),
+            scratch_value: Vec::new(),
+        }
+    }
+    /// Keys held over all windows.
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+    /// The start of the oldest open window: its end is the next timer.
+    pub fn first_window(&self) -> Option<i64> {
+        self.windows.keys().next().copied()
+    }
+    /// Adds a row read from the store; `None` if it is malformed.
+    pub fn load(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        let (start, group) = key.split_first_chunk::<8>()?;
+        let kinds = &self.kinds;
+        let window = self.windows.entry(unorder_i64(*start)).or_insert_with(|| Window::new(kinds));
+        let hash = table_hash(onceward_protocol::routing_hash(group));
+        let entry = window.entries.len() as u32;
+        window.entries.push(Entry { key: Key::new(group), dirty: false });
+        window.index.insert_unique(spread(hash), Slot { hash, entry }, |slot| spread(slot.hash));
+        let mut rest = value;
+        for column in &mut window.columns {
+            column.decode_push(&mut rest)?;
+        }
+        self.keys += 1;
+        rest.is_empty().then_some(())
+    }
+    /// Takes one message into its window. On an error names the column.
+    #[inline]
+    pub fn update(&mut self, window_start: i64, hash: u64, key: &[u8], mut args: &[u8]) -> Result<(), (usize, String)> {
+        let kinds = &self.kinds;
+        let window = self.windows.entry(window_start).or_insert_with(|| Window::new(kinds));
+        let before = window.entries.len();
+        let entry = window.find_or_insert(hash, key);
+        self.keys += (window.entries.len() - before) as u64;
+        for (index, column) in window.columns.iter_mut().enumerate() {
+            column.update(entry, &mut args).map_err(|reason| (index, reason))?;
+        }
+        window.mark(entry);
+        Ok(())
+    }
+    /// Fires up to `limit` keys of the window that starts at `window_start`. The caller has checked that
+    /// it is closed, so that nothing can enter it any more. Answers whether the window is empty and gone.
+    pub fn fire<X>(
+        &mut self,
+        window_start: i64,
+        limit: usize,
+        mut emit: impl FnMut(Fired<'_>) -> Result<(), X>,
+    ) -> Result<bool, X> {
+        let Some(window) = self.windows.get_mut(&window_start) else { return Ok(true) };
+        window.index = HashTable::new();
+        window.dirty.clear();
+        for _ in 0..limit {
+            let Some(last) = window.entries.last() else { break };
+            let entry = window.entries.len() - 1;
+            emit(Fired { window_start, key: last.key.as_slice(), columns: &window.columns, entry })?;
+            self.deletes.extend_from_slice(&order_i64(window_start));
+            self.deletes.extend_from_slice(last.key.as_slice());
+            self.delete_ends.push(self.deletes.len());
+            window.entries.pop();
+            window.columns.iter_mut().for_each(Column::pop);
+            self.keys -= 1;
+        }
+        // What remains was perhaps changed in this epoch and must still be written by it.
+        let dirty: Vec<u32> =
+            (0..window.entries.len() as u32).filter(|entry| window.entries[*entry as usize].dirty).collect();
+        window.dirty = dirty;
+        let empty = window.entries.is_empty();
+        if empty {
+            self.windows.remove(&window_start);
+        }
+        Ok(empty)
+    }
+    /// Writes what changed since the last call.
+    pub fn write_changes(&mut self, writes: &mut WriteBatch) {
+        let mut start = 0;
+        for end in self.delete_ends.drain(..) {
+            writes.delete(TableId::STATE, &self.deletes[start..end]);
+            start = end;
+        }
+        self.deletes.clear();
+        for (window_start, window) in &mut self.windows {
+            self.scratch_key.clear();
+            self.scratch_key.extend_from_slice(&order_i64(*window_start));
+            for number in window.dirty.drain(..) {
+                let entry = &mut window.entries[number as usize];
+                entry.dirty = false;
+                self.scratch_key.truncate(8);
+                self.scratch_key.extend_from_slice(entry.key.as_slice());
+                self.scratch_value.clear();
+                for column in &window.columns {
+                    column.encode(number as usize, &mut self.scratch_value);
+                }
+                writes.put(TableId::STATE, &self.scratch_key, &self.scratch_value);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a series of runs has reached; a run of the simulator that never got to the dangerous places
+//! proves nothing.
+
+use std::collections::BTreeMap;
+
+use onceward_store::disk::site;
+
+use crate::target;
+
+/// Counters over one or many seeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Seeds.
+    pub seeds: u64,
+    /// Messages in the input.
+    pub messages: u64,
+    /// Power losses, by the store write or target call at which they came.
+    pub crashes: BTreeMap<&'static str, u64>,
+    /// Jobs replaced while they ran on as zombies.
+    pub replaced: u64,
+    /// Commits of zombies that the store refused.
+    pub refused_commits: u64,
+    /// Calls that the target refused because of a newer fence.
+    pub refused_calls: u64,
+    /// Calls that were applied and then timed out.
+    pub applied_then_timed_out: u64,
+    /// Calls that timed out and were applied later.
+    pub applied_late: u64,
+    /// Failed fsyncs.
+    pub failed_syncs: u64,
+    /// Snapshots and other maintenance jobs finished.
+    pub maintenance: u64,
+    /// Fewest crashes (power losses and replaced jobs) of any seed.
+    pub fewest_crashes: u64,
+}
+
+impl Coverage {
+    /// Crashes of every kind.
+    pub fn total_crashes(&self) -> u64 {
+        self.crashes.values().sum::<u64>() + self.replaced
+    }
+    /// Adds another seed's counters.
+    pub fn add(&mut self, other: &Coverage) {
+        let fewest = other.total_crashes();
+        self.fewest_crashes = if self.seeds == 0 { fewest } else { self.fewest_crashes.min(fewest) };
+        self.seeds += other.seeds;
+        self.messages += other.messages;
+        for (site, count) in &other.crashes {
+            *self.crashes.entry(site).or_insert(0) += count;
+        }
+        self.replaced += other.replaced;
+        self.refused_commits += other.refused_commits;
+        self.refused_calls += other.refused_calls;
+        self.applied_then_timed_out += other.applied_then_timed_out;
+        self.applied_late += other.applied_late;
+        self.failed_syncs += other.failed_syncs;
+        self.maintenance += other.maintenance;
+    }
+    /// What is missing for the run to prove anything; empty if nothing is.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for place in site::ALL.into_iter().chain(target::KINDS) {
+            if !self.crashes.contains_key(place) {
+                missing.push(format!("no crash at {place}"));
+            }
+        }
+        let counted = [
+            (self.refused_commits, "no zombie commit was refused"),
+            (self.refused_calls, "no call was refused by a target"),
+            (self.applied_then_timed_out, "no call timed out after it was applied"),
+            (self.applied_late, "no call was applied late"),
+            (self.failed_syncs, "no fsync failed"),
+            (self.maintenance, "no snapshot was taken"),
+        ];
+        missing.extend(counted.iter().filter(|(count, _)| *count == 0).map(|(_, what)| (*what).to_owned()));
+        if self.fewest_crashes < 20 {
+            missing.push(format!("a seed had only {} crashes", self.fewest_crashes));
+        }
+        missing
+    }
+}

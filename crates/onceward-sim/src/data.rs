@@ -1,0 +1,98 @@
+//! The simulated input and what must come out of it.
+
+use std::collections::BTreeMap;
+
+use onceward_engine::entropy::Nonces;
+
+/// Window size of the simulated pipeline.
+pub const WINDOW_US: i64 = 60_000_000;
+/// Bound on disorder, honoured by the data: no row may ever be late.
+pub const DISORDER_US: i64 = 30_000_000;
+/// Rows whose value is a multiple of this are filtered out.
+pub const FILTERED: i64 = 7;
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The record as the source gives it.
+    pub json: Vec<u8>,
+    /// Whether the filter keeps it.
+    pub kept: bool,
+}
+
+/// What one (key, window) must come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Expected {
+    /// `count()`.
+    pub count: u64,
+    /// `sum(v)`.
+    pub sum: i64,
+    /// `max(v)`.
+    pub max: i64,
+}
+
+/// The whole input with its fold.
+#[derive(Debug)]
+pub struct Input {
+    /// Rows by partition.
+    pub partitions: Vec<Vec<Row>>,
+    /// By key and window start (seconds).
+    pub windows: BTreeMap<(String, i64), Expected>,
+    /// How many rows the filter keeps.
+    pub kept: usize,
+}
+
+impl Input {
+    /// `messages` rows over `partitions` partitions and `keys` keys.
+    pub fn generate(random: &mut Nonces, partitions: usize, messages: usize, keys: u64) -> Self {
+        let mut input = Input { partitions: Vec::new(), windows: BTreeMap::new(), kept: 0 };
+        let per_partition = messages.div_ceil(partitions.max(1));
+        for partition in 0..partitions {
+            // Partitions live in different times, so that their watermarks differ.
+            let mut clock = (random.next_u64() % 300) as i64 * 1_000_000;
+            let mut rows = Vec::with_capacity(per_partition);
+            for number in 0..per_partition {
+                clock += (random.next_u64() % 400_000) as i64;
+                let time = (clock - (random.next_u64() % DISORDER_US as u64) as i64).max(0);
+                let key = format!("k{}", random.next_u64() % keys);
+                let value = (random.next_u64() % 1000) as i64;
+                let kept = value % FILTERED != 0;
+                let json = format!(
+                    r#"{{"id":"{partition}-{number}","k":"{key}","t":"{}","v":{value}}}"#,
+                    rfc3339(time)
+                );
+                if kept {
+                    input.kept += 1;
+                    let window = time.div_euclid(WINDOW_US) * WINDOW_US / 1_000_000;
+                    let expected = input.windows.entry((key, window)).or_default();
+                    expected.max = if expected.count == 0 { value } else { expected.max.max(value) };
+                    expected.count += 1;
+                    expected.sum += value;
+                }
+                rows.push(Row { json: json.into_bytes(), kept });
+            }
+            input.partitions.push(rows);
+        }
+        input
+    }
+}
+
+/// Microseconds since 1970-01-01, within that day and the next, as a text.
+pub fn rfc3339(micros: i64) -> String {
+    let seconds = micros.div_euclid(1_000_000);
+    let (day, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    format!(
+        "1970-01-{:02}T{:02}:{:02}:{:02}.{:06}Z",
+        day + 1,
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60,
+        micros.rem_euclid(1_000_000)
+    )
+}
+
+/// The seconds of a time that [`rfc3339`] or the engine wrote for a whole second.
+pub fn seconds_of(text: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    Some((number(8..10)? - 1) * 86_400 + number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)?)
+}

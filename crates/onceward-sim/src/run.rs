@@ -1,0 +1,156 @@
+//! One seed, from its input to the oracle's verdict.
+
+use std::sync::Arc;
+
+use onceward_connector::{BlockPolicy, Codec, Config, SinkContract};
+use onceward_engine::entropy::Nonces;
+use onceward_engine::layout::{LayoutKeyed, LayoutSource};
+use onceward_engine::plan::SinkBehaviour;
+use onceward_engine::{Layout, Plan};
+use onceward_protocol::{Creation, Mutants};
+use onceward_spec::{
+    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec, Pipeline,
+    Place, SinkSpec, SourceSpec, StepSpec,
+};
+
+use crate::coverage::Coverage;
+use crate::data::{DISORDER_US, FILTERED, Input, WINDOW_US};
+use crate::oracle;
+use crate::world::World;
+
+/// How large a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Messages in the input.
+    pub messages: usize,
+    /// Crashes to plan; a few more come on top.
+    pub crashes: u64,
+    /// Broken rules.
+    pub mutants: Mutants,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { messages: 10_000, crashes: 24, mutants: Mutants::NONE }
+    }
+}
+
+/// What a seed showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What it reached.
+    pub coverage: Coverage,
+    /// A hash over everything that happened, in order.
+    pub trace: u64,
+}
+
+/// A seed that broke a guarantee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The seed.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+    /// What the run had reached.
+    pub coverage: Coverage,
+}
+
+fn expression(text: &str) -> Expression {
+    Expression { text: text.to_owned(), place: Place::default() }
+}
+
+fn pipeline(partitions: u32) -> Pipeline {
+    let call = |function, argument: Option<&str>| AggregateSpec { function, argument: argument.map(expression) };
+    let sink = |name: &str, input: &str| SinkSpec {
+        name: name.to_owned(),
+        inputs: vec![input.to_owned()],
+        connector: "simulated".to_owned(),
+        config: Config::default(),
+        delivery: None,
+        place: Place::default(),
+    };
+    Pipeline {
+        name: "simulated".to_owned(),
+        base_dir: std::path::PathBuf::new(),
+        require: None,
+        epoch: EpochLimits { interval_us: 5_000, max_rows: 2_000, max_bytes: 1 << 20 },
+        shutdown_timeout_us: 0,
+        sources: vec![SourceSpec {
+            name: "rows".to_owned(),
+            connector: "simulated".to_owned(),
+            config: Config::default(),
+            event_time: Some(EventTimeSpec { field: "t".to_owned(), out_of_orderness_us: DISORDER_US }),
+            place: Place::default(),
+        }],
+        computations: vec![
+            ComputationSpec {
+                name: "kept".to_owned(),
+                inputs: vec!["rows".to_owned()],
+                steps: vec![StepSpec::Filter(expression(&format!("v % {FILTERED} != 0")))],
+                keyed: None,
+                place: Place::default(),
+            },
+            ComputationSpec {
+                name: "sums".to_owned(),
+                inputs: vec!["kept".to_owned()],
+                steps: Vec::new(),
+                keyed: Some(KeyedSpec {
+                    group_by: vec!["k".to_owned()],
+                    partitions,
+                    window_us: WINDOW_US,
+                    allowed_lateness_us: 0,
+                    compute: vec![
+                        ("n".to_owned(), call(AggregateFunction::Count, None)),
+                        ("sum".to_owned(), call(AggregateFunction::Sum, Some("v"))),
+                        ("max".to_owned(), call(AggregateFunction::Max, Some("v"))),
+                    ],
+                }),
+                place: Place::default(),
+            },
+        ],
+        sinks: vec![sink("all", "kept"), sink("windows", "sums")],
+    }
+}
+
+/// Runs one seed.
+pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>> {
+    let fail = |what: String, coverage: &Coverage| {
+        Box::new(Violation { seed, what, coverage: coverage.clone() })
+    };
+    let mut random = Nonces::new(seed);
+    let sources = 2 + (random.next_u64() % 3) as usize;
+    let ranges = 1 + (random.next_u64() % 3) as u32;
+    let keys = 5 + random.next_u64() % 60;
+    let input = Arc::new(Input::generate(&mut random, sources, settings.messages, keys));
+    let policy = BlockPolicy {
+        max_rows: 20 + (random.next_u64() % 400) as usize,
+        max_bytes: 1 << 20,
+        max_age_us: 1_000 + (random.next_u64() % 40_000) as i64,
+    };
+    let behaviour = SinkBehaviour { contract: SinkContract::ProgressInTarget, policy };
+    let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour])
+        .map_err(|error| fail(error.to_string(), &Coverage::default()))?;
+    let layout = Layout {
+        creation: Creation(random.next_u128()),
+        pipeline: "simulated".to_owned(),
+        canonical: String::new(),
+        sources: vec![LayoutSource {
+            name: "rows".to_owned(),
+            creation: Creation(random.next_u128()),
+            partitions: (0..sources).map(|partition| partition.to_string()).collect(),
+        }],
+        keyed: vec![LayoutKeyed { name: "sums".to_owned(), version: 1, count: ranges }],
+        completed: false,
+    };
+    let mut world =
+        World::new(seed, input.clone(), Arc::new(plan), layout, settings.crashes, settings.mutants);
+    let result = world.run();
+    world.coverage.seeds = 1;
+    world.coverage.messages = input.partitions.iter().map(|rows| rows.len() as u64).sum();
+    world.coverage.refused_calls = world.target.fenced;
+    let verdict = result.and_then(|()| oracle::check(&input, &world.target, true));
+    match verdict {
+        Ok(()) => Ok(Report { trace: world.trace, coverage: world.coverage }),
+        Err(what) => Err(fail(what, &world.coverage)),
+    }
+}

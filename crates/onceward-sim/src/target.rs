@@ -1,0 +1,82 @@
+//! The simulated target: rows and a marker, written together, compared as MARKER-CAS asks.
+
+use std::collections::BTreeMap;
+
+use onceward_connector::TargetError;
+use onceward_engine::{TargetAnswer, TargetCall};
+use onceward_protocol::{Fence, Marker, Mutant, Mutants};
+
+/// What one (sink, partition) holds.
+#[derive(Clone, Debug, Default)]
+struct Shelf {
+    fence: Option<Fence>,
+    marker: Option<Marker>,
+    rows: Vec<Vec<u8>>,
+}
+
+/// The target system: survives every crash of ours.
+#[derive(Debug, Default)]
+pub struct Target {
+    shelves: BTreeMap<(u32, u32), Shelf>,
+    mutants: Mutants,
+    /// Calls it refused because a newer open owns the shelf.
+    pub fenced: u64,
+}
+
+impl Target {
+    /// An empty target.
+    pub fn new(mutants: Mutants) -> Self {
+        Target { shelves: BTreeMap::new(), mutants, fenced: 0 }
+    }
+    /// Applies a call.
+    pub fn apply(&mut self, sink: u32, partition: u32, call: &TargetCall) -> Result<TargetAnswer, TargetError> {
+        let compare = !self.mutants.has(Mutant::MarkerNotCompared);
+        let shelf = self.shelves.entry((sink, partition)).or_default();
+        let refused = |what: &str| Err(TargetError::Fenced(format!("{what} under an older fence")));
+        let answer = match call {
+            TargetCall::TakeFence(fence) => {
+                shelf.fence = Some(*fence);
+                if let Some(marker) = &mut shelf.marker {
+                    marker.fence = *fence;
+                }
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::ReadMarker => Ok(TargetAnswer::Marker(shelf.marker)),
+            TargetCall::CreateMarker(marker) if compare && shelf.fence != Some(marker.fence) => refused("create"),
+            TargetCall::CreateMarker(marker) => {
+                shelf.marker.get_or_insert(*marker);
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::Write { expected, .. } if compare && shelf.marker != Some(*expected) => refused("write"),
+            TargetCall::Write { block, next, .. } => {
+                shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
+                shelf.marker = Some(*next);
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::PlainWrite(block) => {
+                shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
+                Ok(TargetAnswer::Done)
+            }
+        };
+        self.fenced += u64::from(matches!(answer, Err(TargetError::Fenced(_))));
+        answer
+    }
+    /// The rows of one sink, by partition, in the order in which they were written.
+    pub fn rows(&self, sink: u32) -> impl Iterator<Item = (u32, &[Vec<u8>])> {
+        self.shelves.iter().filter(move |((of, _), _)| *of == sink).map(|((_, partition), shelf)| (*partition, &shelf.rows[..]))
+    }
+}
+
+/// The name of a call's kind, for coverage.
+pub fn kind(call: &TargetCall) -> &'static str {
+    match call {
+        TargetCall::TakeFence(_) => "target.take_fence",
+        TargetCall::ReadMarker => "target.read_marker",
+        TargetCall::CreateMarker(_) => "target.create_marker",
+        TargetCall::Write { .. } => "target.write",
+        TargetCall::PlainWrite(_) => "target.plain_write",
+    }
+}
+
+/// The kinds of calls a pipeline with progress sinks makes.
+pub const KINDS: [&str; 4] = ["target.take_fence", "target.read_marker", "target.create_marker", "target.write"];

@@ -1,0 +1,388 @@
+//! The embedded store: one process, one directory.
+//!
+//! A segmented log, filled with zeros ahead of need, is the only point of durability: a flush is one
+//! write and one sync. Tables are in memory; snapshots bound how much of the log an open reads.
+//!
+//! [`EmbeddedCore`] has no threads, no clock and no randomness; it does the same for the same calls.
+//! [`EmbeddedStore`](crate::EmbeddedStore) puts threads around it.
+
+mod frame;
+mod layout;
+mod log;
+mod maintenance;
+mod newest;
+mod options;
+mod partition;
+mod recovery;
+mod replay;
+mod segment;
+mod snapshot;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use onceward_protocol::{CommitOutcome, Fenced, Generation, Mutant, Mutants, PartitionHead, PartitionId};
+
+use crate::batch::TableId;
+use crate::disk::{Disk, Locking, site};
+use crate::error::StoreError;
+use crate::store::{EpochCommit, Outcome, Store, Ticket};
+use layout::{LOCK_NAME, refused};
+use log::Log;
+use maintenance::{Done, Job, SnapshotJob};
+use partition::Partitions;
+use snapshot::{SnapshotPart, SnapshotPoint};
+use table::Rows;
+
+pub use layout::FORMAT_VERSION;
+pub use maintenance::{MaintenanceDone, MaintenanceJob, MaintenanceKind, Retired};
+pub use options::Options;
+pub use partition::PartitionView;
+
+/// What a submission does once it is durable.
+#[derive(Debug)]
+enum Effect {
+    /// It was refused, or had nothing to do.
+    Nothing,
+    /// The partition's head becomes this one, and these rows, if any, go on top.
+    Advance { partition: usize, head: PartitionHead, writes: Vec<u8> },
+}
+
+#[derive(Debug)]
+struct Staged {
+    ticket: Ticket,
+    /// The verdict, should the flush succeed.
+    verdict: CommitOutcome,
+    effect: Effect,
+}
+
+/// The store without its threads: a state machine over a [`Disk`].
+#[derive(Debug)]
+pub struct EmbeddedCore<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    options: Options,
+    mutants: Mutants,
+    partitions: Partitions,
+    log: Log<D::File>,
+    /// Sequence number and size of the newest snapshot.
+    snapshot: Option<(u64, u64)>,
+    /// A snapshot is not tried before the log since the last one is so long: it did not fit before.
+    snapshot_not_before: u64,
+    tables_pending: bool,
+    staged: Vec<Staged>,
+    next_ticket: u64,
+    failure: Option<String>,
+    /// Released last.
+    _lock: D::Lock,
+}
+
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Io { action, path, source } => format!("cannot {action} {}: {source}", path.display()),
+        StoreError::Full { path } => format!("no space left for {}", path.display()),
+        other => other.to_string(),
+    }
+}
+
+impl<D: Disk> EmbeddedCore<D> {
+    /// Opens the store in `dir`, or makes one if there is none. `mutants` is [`Mutants::NONE`] outside
+    /// tests. A directory that is in use, newer or damaged is refused and left as it was.
+    pub fn open(disk: D, dir: &Path, options: Options, mutants: Mutants) -> Result<Self, StoreError> {
+        disk.create_dir(site::DIR_CREATE, dir).map_err(refused("create", dir))?;
+        let path = dir.join(LOCK_NAME);
+        let note = std::process::id().to_string();
+        let lock = match disk.lock(site::LOCK_CREATE, &path, &note).map_err(refused("lock", &path))? {
+            Locking::Acquired(lock) => lock,
+            Locking::Held(holder) => return Err(StoreError::Locked { path: dir.to_owned(), holder }),
+        };
+        let recovered = recovery::recover(&disk, dir, &options, mutants)?;
+        Ok(EmbeddedCore {
+            disk,
+            dir: dir.to_owned(),
+            options,
+            mutants,
+            partitions: recovered.partitions,
+            log: recovered.log,
+            snapshot: recovered.snapshot,
+            snapshot_not_before: 0,
+            tables_pending: false,
+            staged: Vec::new(),
+            next_ticket: 0,
+            failure: None,
+            _lock: lock,
+        })
+    }
+
+    /// Why the store stopped, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+    /// Bytes of the log since the last snapshot: what the next open has to read.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.since_snapshot
+    }
+    /// Size of the newest snapshot in bytes; 0 before the first.
+    pub fn snapshot_bytes(&self) -> u64 {
+        self.snapshot.map_or(0, |(_, bytes)| bytes)
+    }
+    /// The sequence number of the last durable group; 0 for a store that was never written to.
+    pub fn sequence(&self) -> u64 {
+        self.log.next_sequence - 1
+    }
+    /// What is committed of a partition now, to be read in any thread.
+    pub fn view(&self, partition: &PartitionId) -> Result<PartitionView, StoreError> {
+        self.alive()?;
+        let found = self.partitions.find(partition).and_then(|index| self.partitions.get(index));
+        Ok(PartitionView {
+            head: found.map_or_else(PartitionHead::default, |found| found.head),
+            rows: found.map_or_else(Rows::default, |found| found.rows.clone()),
+            dir: self.dir.clone(),
+        })
+    }
+
+    /// A piece of work that is due, if there is one; call it until it answers `None`. The store goes
+    /// on meanwhile. Every job has to come back through [`EmbeddedCore::finish_maintenance`].
+    pub fn maintenance(&mut self) -> Option<MaintenanceJob> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let dir = self.dir.clone();
+        if let Some((number, size)) = self.log.wants_spare(&self.options) {
+            self.log.spare_pending = true;
+            return Some(MaintenanceJob(Job::Segment { dir, number, size }));
+        }
+        if self.tables_pending {
+            return None;
+        }
+        let due = self.options.snapshot_min_bytes.max(self.snapshot_bytes().saturating_mul(2));
+        if self.log.since_snapshot > due.max(self.snapshot_not_before) {
+            self.tables_pending = true;
+            return Some(MaintenanceJob(Job::Snapshot(self.snapshot_job(dir))));
+        }
+        let unfolded = |rows: &Rows| {
+            rows.run_bytes() > self.options.fold_min_bytes.max(rows.base_bytes().saturating_mul(2))
+        };
+        let (partition, found) =
+            self.partitions.iter().enumerate().find(|(_, partition)| unfolded(&partition.rows))?;
+        let rows = found.rows.clone();
+        self.tables_pending = true;
+        Some(MaintenanceJob(Job::Fold { dir, partition, rows }))
+    }
+
+    fn snapshot_job(&self, dir: PathBuf) -> SnapshotJob {
+        // A partition that only an unflushed grant knows has a number already; it is left out, and so
+        // is every later one, for none of them is durable.
+        let parts = self
+            .partitions
+            .iter()
+            .take_while(|partition| partition.durable)
+            .map(|partition| SnapshotPart {
+                id: partition.id.clone(),
+                head: partition.head,
+                rows: partition.rows.clone(),
+            })
+            .collect();
+        SnapshotJob {
+            dir,
+            point: SnapshotPoint { sequence: self.sequence(), segment: self.log.active.number },
+            covered: self.log.since_snapshot,
+            parts,
+            obsolete_segments: self.log.older.clone(),
+            obsolete_snapshot: self.snapshot.map(|(sequence, _)| sequence),
+            mutants: self.mutants,
+        }
+    }
+
+    /// Takes the result of a job. Running out of space is no failure here: the store goes on with what
+    /// it has. Any other error stops it.
+    pub fn finish_maintenance(&mut self, done: MaintenanceDone<D>) -> Result<Retired, StoreError> {
+        self.alive()?;
+        let result = match done.0 {
+            Done::Segment(result) => {
+                self.log.spare_pending = false;
+                self.log.spare_denied = result.is_err();
+                result.map(|segment| {
+                    self.log.spare = Some(segment);
+                    Retired::default()
+                })
+            }
+            Done::Fold { partition, rows, result } => {
+                self.tables_pending = false;
+                result.map(|base| {
+                    let replaced =
+                        self.partitions.get_mut(partition).map(|found| found.rows.replace(&rows, base));
+                    Retired { rows: replaced.into_iter().chain([rows]).collect() }
+                })
+            }
+            Done::Snapshot { job, result } => {
+                self.tables_pending = false;
+                self.snapshot_not_before = match &result {
+                    Ok(_) => 0,
+                    Err(_) => self.log.since_snapshot.saturating_add(self.options.snapshot_min_bytes),
+                };
+                result.map(|(bases, bytes)| {
+                    self.snapshot = Some((job.point.sequence, bytes));
+                    self.log.since_snapshot = self.log.since_snapshot.saturating_sub(job.covered);
+                    self.log.older.retain(|number| *number >= job.point.segment);
+                    let mut retired = Retired::default();
+                    for (index, (part, base)) in job.parts.into_iter().zip(bases).enumerate() {
+                        if let Some(found) = self.partitions.get_mut(index) {
+                            retired.rows.push(found.rows.replace(&part.rows, base));
+                        }
+                        retired.rows.push(part.rows);
+                    }
+                    retired
+                })
+            }
+        };
+        match result {
+            Err(StoreError::Full { .. }) => Ok(Retired::default()),
+            Err(error) => Err(self.fail(&error)),
+            Ok(retired) => Ok(retired),
+        }
+    }
+
+    /// Runs every piece of maintenance that is due, here and now.
+    pub fn maintain(&mut self) -> Result<(), StoreError> {
+        while let Some(job) = self.maintenance() {
+            let done = job.run(&self.disk);
+            self.finish_maintenance(done)?;
+        }
+        self.alive()
+    }
+
+    fn alive(&self) -> Result<(), StoreError> {
+        match &self.failure {
+            Some(reason) => Err(StoreError::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+    fn fail(&mut self, error: &StoreError) -> StoreError {
+        let reason = self.failure.get_or_insert_with(|| reason(error)).clone();
+        match error {
+            StoreError::Full { path } => StoreError::Full { path: path.clone() },
+            _ => StoreError::Poisoned { reason },
+        }
+    }
+    fn stage(&mut self, verdict: CommitOutcome, effect: Effect) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.staged.push(Staged { ticket, verdict, effect });
+        ticket
+    }
+    /// The partition's number, given by a record of the log if it has none yet.
+    fn declared(&mut self, partition: &PartitionId) -> usize {
+        if let Some(index) = self.partitions.find(partition) {
+            return index;
+        }
+        let index = self.partitions.add(partition.clone(), PartitionHead::default(), false, Rows::default());
+        self.log.group.declare(index as u64, partition);
+        index
+    }
+    fn submitted(&self, partition: &PartitionId) -> PartitionHead {
+        let found = self.partitions.find(partition).and_then(|index| self.partitions.get(index));
+        found.map_or_else(PartitionHead::default, |found| found.submitted)
+    }
+    fn advance(&mut self, index: usize, head: PartitionHead, writes: Vec<u8>) -> Ticket {
+        if let Some(partition) = self.partitions.get_mut(index) {
+            partition.submitted = head;
+        }
+        self.stage(CommitOutcome::Committed, Effect::Advance { partition: index, head, writes })
+    }
+    fn apply(&mut self, effect: Effect) {
+        if let Effect::Advance { partition, head, writes } = effect
+            && let Some(partition) = self.partitions.get_mut(partition)
+        {
+            partition.durable = true;
+            partition.head = head;
+            partition.rows.push(writes);
+        }
+    }
+}
+
+impl<D: Disk> Store for EmbeddedCore<D> {
+    /// Refused, as not the owner's, if the number is not above the last one: two callers that minted
+    /// from the same head do not both get the partition (GEN-PER-JOB).
+    fn grant(&mut self, partition: &PartitionId, generation: Generation) -> Ticket {
+        if self.failure.is_some() {
+            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
+        }
+        let head = self.submitted(partition);
+        if generation.number <= head.last_number && !self.mutants.has(Mutant::ChainNotCompared) {
+            let refused = Fenced::NotOwner { granted: head.granted, asked: generation };
+            return self.stage(CommitOutcome::Fenced(refused), Effect::Nothing);
+        }
+        let index = self.declared(partition);
+        self.log.group.grant(index as u64, generation);
+        self.advance(index, head.grant(generation), Vec::new())
+    }
+
+    fn revoke(&mut self, partition: &PartitionId) -> Ticket {
+        if self.failure.is_some() {
+            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
+        }
+        let Some(index) = self.partitions.find(partition) else {
+            return self.stage(CommitOutcome::Committed, Effect::Nothing);
+        };
+        let mut head = self.submitted(partition);
+        head.granted = None;
+        self.log.group.revoke(index as u64);
+        self.advance(index, head, Vec::new())
+    }
+
+    fn commit(&mut self, commit: EpochCommit) -> Ticket {
+        if self.failure.is_some() {
+            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
+        }
+        let EpochCommit { partition, generation, epoch, predecessor, writes } = commit;
+        let head = self.submitted(&partition);
+        let permit = match head.permit(generation, epoch, predecessor, self.mutants) {
+            Ok(permit) => permit,
+            Err(fenced) => return self.stage(CommitOutcome::Fenced(fenced), Effect::Nothing),
+        };
+        let index = self.declared(&partition);
+        self.log.group.commit(index as u64, generation, epoch, writes.as_bytes());
+        self.advance(index, head.committed(permit), writes.into_bytes())
+    }
+
+    fn flush(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        let written = match self.alive() {
+            Ok(()) => {
+                self.log.write_group(&self.disk, &self.dir, &self.options).map_err(|error| self.fail(&error))
+            }
+            stopped => stopped,
+        };
+        for Staged { ticket, verdict, effect } in std::mem::take(&mut self.staged) {
+            let outcome = match verdict {
+                CommitOutcome::Committed if written.is_err() => CommitOutcome::Unknown,
+                verdict => verdict,
+            };
+            if written.is_ok() {
+                self.apply(effect);
+            }
+            outcomes.push(Outcome { ticket, outcome });
+        }
+        written
+    }
+
+    fn head(&self, partition: &PartitionId) -> Result<PartitionHead, StoreError> {
+        self.alive()?;
+        let found = self.partitions.find(partition).and_then(|index| self.partitions.get(index));
+        Ok(found.map_or_else(PartitionHead::default, |found| found.head))
+    }
+
+    fn scan(
+        &self,
+        partition: &PartitionId,
+        table: TableId,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        self.view(partition)?.scan(table, visit)
+    }
+
+    fn partitions(&self) -> Result<Vec<PartitionId>, StoreError> {
+        self.alive()?;
+        Ok(self.partitions.ids())
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a pipeline cannot start or did not end well.
+
+use onceward_connector::ConnectorError;
+use onceward_engine::EngineError;
+use onceward_engine::stored::LoadError;
+use onceward_store::StoreError;
+
+/// Why a pipeline cannot start or did not end well. Whatever was committed is safe in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A source could not be looked at.
+    #[error("source {source_name}: {error}")]
+    Source {
+        /// The source.
+        source_name: String,
+        /// What it said.
+        error: ConnectorError,
+    },
+    /// A sink could not be set up.
+    #[error("sink {sink_name}: {error}")]
+    Sink {
+        /// The sink.
+        sink_name: String,
+        /// What it said.
+        error: ConnectorError,
+    },
+    /// The store belongs to another pipeline.
+    #[error("OW-5001: the data directory holds pipeline {found}, the manifest is {wanted}; give this one a --data-dir of its own")]
+    OtherPipeline {
+        /// In the store.
+        found: String,
+        /// In the manifest.
+        wanted: String,
+    },
+    /// The manifest changed in a way that would reinterpret stored state.
+    #[error("OW-5002: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, rename the pipeline (metadata.name), or start over in another --data-dir and output path", changes.join("\n  "))]
+    Changed {
+        /// One line per change.
+        changes: Vec<String>,
+    },
+    /// The pipeline has already delivered everything.
+    #[error("OW-5003: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path")]
+    Completed {
+        /// The pipeline.
+        pipeline: String,
+        /// Where it is stored.
+        data_dir: String,
+    },
+    /// A job was fenced by another owner.
+    #[error("OW-5004: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects")]
+    Fenced {
+        /// Which partition.
+        partition: String,
+        /// What the store or target said.
+        reason: String,
+    },
+    /// The outcome of a commit is unknown because the store failed.
+    #[error("{0}")]
+    StoreFailed(String),
+    /// A second signal, or the time for a clean stop ran out.
+    #[error("OW-5005: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up")]
+    StoppedEarly,
+    /// A thread of ours ended unexpectedly.
+    #[error("OW-5006: {0}. Please report this; what was committed is safe")]
+    Thread(String),
+    /// Randomness for nonces is not available.
+    #[error("OW-5007: the system gives no random numbers: {0}")]
+    Entropy(String),
+}
+
+impl From<LoadError> for RunError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Store(error) => RunError::Store(error),
+            LoadError::Engine(error) => RunError::Engine(error),
+        }
+    }
+}

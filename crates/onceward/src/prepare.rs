@@ -1,0 +1,227 @@
+//! From a validated manifest to a plan with a layout in an open store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onceward_connector::{Registry, Sink, Source, StreamShape};
+use onceward_engine::layout::{LAYOUT_KEY, LayoutKeyed, LayoutSource};
+use onceward_engine::plan::SinkBehaviour;
+use onceward_engine::{Layout, Plan};
+use onceward_protocol::identity::PartitionKind;
+use onceward_protocol::{Branch, Creation, Generation, PartitionHead, PartitionId};
+use onceward_spec::Pipeline;
+use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
+
+use crate::error::RunError;
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The store's directory.
+    pub data_dir: PathBuf,
+    /// Threads that run jobs.
+    pub workers: usize,
+    /// At most this many rows a second over all sources; `None` for no limit.
+    pub rate: Option<u64>,
+}
+
+/// Every connector of this build.
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    onceward_files::register(&mut registry);
+    registry
+}
+
+/// A pipeline that is ready to run.
+pub struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) layout: Layout,
+    pub(crate) layout_owner: LayoutOwner,
+    pub(crate) sources: Vec<Arc<dyn Source>>,
+    pub(crate) sinks: Vec<Arc<dyn Sink>>,
+    pub(crate) store: EmbeddedStore,
+    pub(crate) options: RunOptions,
+    /// Whether the pipeline had run before on this store.
+    pub resumed: bool,
+}
+
+/// This run's hold on the layout record.
+pub(crate) struct LayoutOwner {
+    partition: PartitionId,
+    generation: Generation,
+    head: PartitionHead,
+}
+
+impl LayoutOwner {
+    fn take(store: &StoreHandle, partition: PartitionId) -> Result<Self, RunError> {
+        let (generation, _) = grant(store, &partition)?;
+        let head = store.head(&partition)?;
+        Ok(LayoutOwner { partition, generation, head })
+    }
+    /// Writes the record as one epoch of the pipeline's own partition.
+    pub(crate) fn write(&mut self, store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
+        let mut writes = WriteBatch::default();
+        writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
+        let epoch = self.head.head.map_or(0, |head| head.epoch) + 1;
+        let commit = EpochCommit {
+            partition: self.partition.clone(),
+            generation: self.generation,
+            epoch,
+            predecessor: self.head.head,
+            writes,
+        };
+        match store.commit_wait(commit)? {
+            onceward_protocol::CommitOutcome::Committed => {
+                self.head = store.head(&self.partition)?;
+                Ok(())
+            }
+            onceward_protocol::CommitOutcome::Fenced(reason) => {
+                Err(RunError::Fenced { partition: "the pipeline's record".to_owned(), reason: reason.to_string() })
+            }
+            onceward_protocol::CommitOutcome::Unknown => Err(store_failed(store)),
+        }
+    }
+}
+
+/// The store's own reason, once it has failed.
+pub(crate) fn store_failed(store: &StoreHandle) -> RunError {
+    let reason = store.failure().unwrap_or_else(|| "OW-2005: the store stopped without a reason".to_owned());
+    RunError::StoreFailed(reason)
+}
+
+/// A random number for nonces, creations and fences.
+pub(crate) fn random_u64() -> Result<u64, RunError> {
+    getrandom::u64().map_err(|error| RunError::Entropy(error.to_string()))
+}
+
+/// Grants a partition to a new job and waits until the grant is durable.
+pub(crate) fn grant(store: &StoreHandle, partition: &PartitionId) -> Result<(Generation, PartitionHead), RunError> {
+    let head = store.head(partition)?;
+    let generation = Generation { number: head.last_number + 1, nonce: random_u64()?, branch: Branch::default() };
+    match store.grant_wait(partition, generation)? {
+        onceward_protocol::CommitOutcome::Committed => Ok((generation, store.head(partition)?)),
+        _ => Err(store_failed(store)),
+    }
+}
+
+impl Prepared {
+    /// Opens the store, compiles the plan, and takes up or writes the layout.
+    pub fn new(pipeline: Pipeline, registry: &Registry, options: RunOptions) -> Result<Self, RunError> {
+        let sources = build_sources(&pipeline, registry)?;
+        let sinks = build_sinks(&pipeline, registry)?;
+        let codecs = pipeline
+            .sources
+            .iter()
+            .zip(&sources)
+            .map(|(spec, source)| {
+                source.codec().map_err(|error| RunError::Source { source_name: spec.name.clone(), error })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let behaviours: Vec<SinkBehaviour> = sinks
+            .iter()
+            .map(|sink| SinkBehaviour { contract: sink.contract(), policy: sink.block_policy() })
+            .collect();
+        let canonical = onceward_spec::canonical(&pipeline);
+        let plan = Plan::compile(pipeline, &codecs, &behaviours)?;
+        let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
+        let handle = store.handle();
+        let (layout, layout_owner, resumed) = match find_layout(&handle)? {
+            Some((layout, partition)) => {
+                check_layout(&layout, &plan.pipeline.name, &canonical, &options.data_dir)?;
+                (layout, LayoutOwner::take(&handle, partition)?, true)
+            }
+            None => {
+                let layout = new_layout(&plan, &sources, canonical)?;
+                let mut owner = LayoutOwner::take(&handle, layout.pipeline_partition())?;
+                owner.write(&handle, &layout)?;
+                (layout, owner, false)
+            }
+        };
+        Ok(Prepared { plan, layout, layout_owner, sources, sinks, store, options, resumed })
+    }
+}
+
+fn build_sources(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn Source>>, RunError> {
+    pipeline
+        .sources
+        .iter()
+        .map(|spec| {
+            let unknown = || onceward_connector::ConnectorError::new("OW-5008", format!("this build has no source type {}", spec.connector));
+            registry
+                .source(&spec.connector)
+                .ok_or_else(unknown)
+                .and_then(|connector| connector.build(&spec.config))
+                .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })
+        })
+        .collect()
+}
+
+fn build_sinks(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn Sink>>, RunError> {
+    pipeline
+        .sinks
+        .iter()
+        .map(|spec| {
+            let unknown = || onceward_connector::ConnectorError::new("OW-5009", format!("this build has no sink type {}", spec.connector));
+            let shape: StreamShape = onceward_spec::sink_shape(pipeline, spec, registry);
+            registry
+                .sink(&spec.connector)
+                .ok_or_else(unknown)
+                .and_then(|connector| connector.build(&spec.config, &shape))
+                .map_err(|error| RunError::Sink { sink_name: spec.name.clone(), error })
+        })
+        .collect()
+}
+
+fn find_layout(store: &StoreHandle) -> Result<Option<(Layout, PartitionId)>, RunError> {
+    for partition in store.partitions()? {
+        if !matches!(partition.kind(), PartitionKind::Pipeline) {
+            continue;
+        }
+        for (key, value) in store.scan(&partition, TableId::META)? {
+            if key == LAYOUT_KEY {
+                let layout = Layout::decode(&value).ok_or_else(|| onceward_engine::EngineError::Stored {
+                    partition: "pipeline".to_owned(),
+                    what: "layout".to_owned(),
+                })?;
+                return Ok(Some((layout, partition)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -> Result<(), RunError> {
+    if layout.pipeline != name {
+        return Err(RunError::OtherPipeline { found: layout.pipeline.clone(), wanted: name.to_owned() });
+    }
+    if layout.canonical != canonical {
+        return Err(RunError::Changed { changes: onceward_spec::diff(&layout.canonical, canonical) });
+    }
+    if layout.completed {
+        return Err(RunError::Completed { pipeline: name.to_owned(), data_dir: data_dir.display().to_string() });
+    }
+    Ok(())
+}
+
+fn new_layout(plan: &Plan, sources: &[Arc<dyn Source>], canonical: String) -> Result<Layout, RunError> {
+    let creation = || -> Result<Creation, RunError> {
+        Ok(Creation((u128::from(random_u64()?) << 64) | u128::from(random_u64()?)))
+    };
+    let mut layout_sources = Vec::new();
+    for (spec, source) in plan.pipeline.sources.iter().zip(sources) {
+        let partitions = source
+            .partitions()
+            .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })?;
+        layout_sources.push(LayoutSource { name: spec.name.clone(), creation: creation()?, partitions });
+    }
+    let keyed =
+        plan.keyed().map(|(name, count)| LayoutKeyed { name: name.to_owned(), version: 1, count }).collect();
+    Ok(Layout {
+        creation: creation()?,
+        pipeline: plan.pipeline.name.clone(),
+        canonical,
+        sources: layout_sources,
+        keyed,
+        completed: false,
+    })
+}
