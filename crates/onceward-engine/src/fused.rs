@@ -232,8 +232,7 @@ impl Tree {
                     record.push(b',');
                 }
                 record.extend_from_slice(name);
-                let value = program.eval(row).map_err(|error| failure(step, error))?;
-                value.write_json(&mut record).map_err(|error| failure(step, error))?;
+                program.write_json(row, &mut record).map_err(|error| failure(step, error))?;
             }
             record.push(b'}');
             let stage = &self.stages[next];

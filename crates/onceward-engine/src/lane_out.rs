@@ -58,12 +58,16 @@ impl LaneOut {
     }
 
     /// A consumer opens a session; `own` is this producer's generation. An older consumer than the one
-    /// known is ignored: it is a zombie. Answers whether a session was opened.
+    /// known is a zombie, and so is one whose committed frontier is behind what the partition has
+    /// acknowledged: both are ignored. Answers whether a session was opened.
     pub fn open(&mut self, session: Session, frontier: Frontier, own: Generation) -> bool {
         if session.producer != own || session.lane != self.key {
             return false;
         }
         if self.session.is_some_and(|known| known.consumer.number > session.consumer.number) {
+            return false;
+        }
+        if frontier < self.acked {
             return false;
         }
         self.session = Some(session);
@@ -81,6 +85,8 @@ impl LaneOut {
         let mine = self.session == Some(session);
         if mine {
             self.acked = self.acked.max(frontier);
+            // An epoch that was on its way when the session was opened: no need to send it again.
+            self.sent = self.sent.max(frontier);
         }
         mine
     }

@@ -21,7 +21,7 @@ use crate::lane::LaneMessage;
 use crate::lane_out::LaneOut;
 use crate::ledger::Ledger;
 use crate::output::Outputs;
-use crate::stored::{Counters, Stored, counters_key, resume_key};
+use crate::stored::{Counters, Stored, counters_key, outboxed_key, resume_key};
 
 /// How much one read may return.
 pub const READ_LIMITS: ReadLimits = ReadLimits { rows: 4096, bytes: 1 << 20 };
@@ -156,7 +156,7 @@ impl SourceJob {
             .iter()
             .map(|group| group.lanes.iter().map(|lane| LaneOut::new(*lane, frontier)).collect())
             .collect();
-        let outboxed = frontier;
+        let outboxed = frontier.max(stored.outboxed);
         Ok(SourceJob {
             scratch: plan.tree.scratch(),
             has_sinks: !plan.sinks.is_empty(),
@@ -427,6 +427,11 @@ impl SourceJob {
                 writes.put(TableId::META, resume_key(), &point.encode());
                 self.recorded = frontier;
             }
+        }
+        if self.has_sinks {
+            let mut outboxed = Vec::new();
+            self.out.outboxed.encode(&mut outboxed);
+            writes.put(TableId::META, outboxed_key(), &outboxed);
         }
         writes.put(TableId::META, counters_key(), &self.counters.encode());
         self.last_commit = now;

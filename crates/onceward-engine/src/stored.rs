@@ -13,6 +13,7 @@ const LANE: u8 = b'l';
 const CURSOR: u8 = b'c';
 const RESUME: u8 = b'r';
 const COUNTERS: u8 = b'n';
+const OUTBOXED: u8 = b'o';
 
 /// The key of a lane's frontier.
 pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
@@ -30,6 +31,10 @@ pub fn cursor_key(sink: &str) -> Vec<u8> {
 /// The key of a source partition's finished place.
 pub fn resume_key() -> &'static [u8] {
     &[RESUME]
+}
+/// The key of the frontier up to which a source's rows are in its outbox.
+pub fn outboxed_key() -> &'static [u8] {
+    &[OUTBOXED]
 }
 /// The key of the lifetime counters.
 pub fn counters_key() -> &'static [u8] {
@@ -108,6 +113,8 @@ pub struct Stored {
     pub cursors: BTreeMap<String, Cursor>,
     /// The finished place of a source partition, encoded.
     pub resume: Option<Vec<u8>>,
+    /// Up to where a source's rows are in its outbox: as far as its lanes' consumers or further.
+    pub outboxed: Frontier,
     /// Lifetime figures.
     pub counters: Counters,
     /// Outbox chunks by sink name, with the epoch that stored each, in order.
@@ -168,6 +175,7 @@ impl Stored {
                     self.cursors.insert(input.str()?.to_owned(), Cursor::decode(value)?);
                 }
                 RESUME => self.resume = Some(value.to_vec()),
+                OUTBOXED => self.outboxed = Frontier::decode(&mut Reader::new(value))?,
                 COUNTERS => self.counters = Counters::decode(value)?,
                 _ => return None,
             },

@@ -141,8 +141,7 @@ impl Decimal {
         {
             return Some(Decimal { coefficient, scale });
         }
-        let magnitude =
-            Wide::product(self.coefficient().unsigned_abs(), other.coefficient().unsigned_abs());
+        let magnitude = Wide::product(self.coefficient().unsigned_abs(), other.coefficient().unsigned_abs());
         finish((self.coefficient() < 0) != (other.coefficient() < 0), magnitude, i32::from(scale))
     }
 
@@ -269,7 +268,10 @@ impl Decimal {
         let ten = power_of_ten(u32::from(self.scale));
         let shift = exponent.unsigned_abs();
         let order = if exponent >= 0 {
-            match u128::from(mantissa).checked_shl(shift).filter(|value| value >> shift == u128::from(mantissa)) {
+            match u128::from(mantissa)
+                .checked_shl(shift)
+                .filter(|value| value >> shift == u128::from(mantissa))
+            {
                 Some(value) => Wide::from(magnitude).cmp(&Wide::product(value, ten)),
                 None => Ordering::Less,
             }
@@ -360,9 +362,9 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let value = digits.iter().fold(0i64, |value, digit| {
-        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
-    });
+    let value = digits
+        .iter()
+        .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     Some(if negative { -value } else { value })
 }
 

@@ -56,7 +56,9 @@ impl std::error::Error for CompileError {}
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScanError {
     /// The record is not one well-formed JSON object at its top level.
-    #[error("OW-5101: malformed JSON at byte {offset}: found {found}, expected {expected}; correct the record or send it to an error sink")]
+    #[error(
+        "OW-5101: malformed JSON at byte {offset}: found {found}, expected {expected}; correct the record or send it to an error sink"
+    )]
     Json {
         /// Byte within the record.
         offset: usize,
@@ -66,7 +68,9 @@ pub enum ScanError {
         expected: &'static str,
     },
     /// The line has another number of columns than the header.
-    #[error("OW-5102: the line has {found} columns, expected {expected}; correct the line, or the `delimiter` if all lines are affected")]
+    #[error(
+        "OW-5102: the line has {found} columns, expected {expected}; correct the line, or the `delimiter` if all lines are affected"
+    )]
     Columns {
         /// Columns in the line.
         found: usize,
@@ -74,7 +78,9 @@ pub enum ScanError {
         expected: usize,
     },
     /// Quotes that follow no rule.
-    #[error("OW-5103: malformed CSV at byte {offset}: {problem}; quote the whole field and double the quotes in it")]
+    #[error(
+        "OW-5103: malformed CSV at byte {offset}: {problem}; quote the whole field and double the quotes in it"
+    )]
     Quote {
         /// Byte within the line.
         offset: usize,
@@ -94,7 +100,9 @@ pub enum ScanError {
 
 /// A field whose text is not of its declared type, or not a value at all.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("OW-5201: field `{field}` holds `{text}`, expected {expected}; correct the data or the declared type")]
+#[error(
+    "OW-5201: field `{field}` holds `{text}`, expected {expected}; correct the data or the declared type"
+)]
 pub struct BadValue {
     /// The column or field.
     pub field: Arc<str>,
@@ -122,7 +130,21 @@ pub(crate) fn shorten(bytes: &[u8]) -> String {
     text
 }
 
-/// An evaluation that has no value.
+/// What a function was given and cannot take.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "OW-5206: {function} cannot take `{text}`, expected {expected}; correct the data or guard it with a condition"
+)]
+pub struct BadArgument {
+    /// The function.
+    pub function: &'static str,
+    /// What it was given, shortened.
+    pub text: String,
+    /// What it takes.
+    pub expected: &'static str,
+}
+
+/// An evaluation that has no value. Kept small: it travels beside every value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EvalError {
     /// The field or key is not there. Aggregates treat such an argument as not there.
@@ -135,7 +157,9 @@ pub enum EvalError {
     #[error(transparent)]
     Value(Box<BadValue>),
     /// The operands have types for which there is no such operator or function.
-    #[error("OW-5203: {operation} is not defined for {found}; convert with int(), decimal(), string() or another conversion")]
+    #[error(
+        "OW-5203: {operation} is not defined for {found}; convert with int(), decimal(), string() or another conversion"
+    )]
     Type {
         /// The operator or function.
         operation: &'static str,
@@ -143,7 +167,9 @@ pub enum EvalError {
         found: Box<str>,
     },
     /// The exact result does not fit.
-    #[error("OW-5204: the exact result of {operation} does not fit its type; use smaller numbers or double()")]
+    #[error(
+        "OW-5204: the exact result of {operation} does not fit its type; use smaller numbers or double()"
+    )]
     Overflow {
         /// The operator or function.
         operation: &'static str,
@@ -152,15 +178,8 @@ pub enum EvalError {
     #[error("OW-5205: division by zero; guard it with a condition on the divisor")]
     DivisionByZero,
     /// A conversion or argument that has no meaning.
-    #[error("OW-5206: {function} cannot take `{text}`, expected {expected}")]
-    Argument {
-        /// The function.
-        function: &'static str,
-        /// What it was given, shortened.
-        text: Box<str>,
-        /// What it takes.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Argument(Box<BadArgument>),
     /// A list index outside of the list.
     #[error("OW-5207: index {index} is outside of a list of {len}; guard it with size()")]
     Index {
@@ -170,7 +189,9 @@ pub enum EvalError {
         len: usize,
     },
     /// Malformed nested JSON, found when it was read.
-    #[error("OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record or send it to an error sink")]
+    #[error(
+        "OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record or send it to an error sink"
+    )]
     Json {
         /// Byte within the nested value.
         offset: usize,
@@ -200,6 +221,6 @@ impl EvalError {
     }
     #[cold]
     pub(crate) fn argument(function: &'static str, text: &str, expected: &'static str) -> Self {
-        EvalError::Argument { function, text: shorten(text.as_bytes()).into(), expected }
+        EvalError::Argument(Box::new(BadArgument { function, text: shorten(text.as_bytes()), expected }))
     }
 }

@@ -5,6 +5,26 @@
 //! in [`Slots`]; a [`Row`] is the record with its slots; a [`Program`] evaluates on a row and gives a
 //! [`Value`] that borrows from the record wherever it can.
 //!
+//! ```
+//! use onceward_connector::Codec;
+//! use onceward_expr::{FieldSet, Program, Row, Scanner, Slots};
+//!
+//! let mut fields = FieldSet::new();
+//! let late = Program::compile("has(delay) && delay > 15", &mut fields)?;
+//! let fare = Program::compile("fare * 1.10", &mut fields)?;
+//! let scanner = Scanner::new(&Codec::Json, &fields);
+//! let mut slots = Slots::new(&fields);
+//!
+//! let record = br#"{"carrier": "UA", "delay": 20, "fare": 12.30}"#;
+//! scanner.scan(record, &mut slots)?;
+//! let row = Row::new(record, &slots, &scanner);
+//! assert!(late.test(&row)?);
+//! let mut json = Vec::new();
+//! fare.write_json(&row, &mut json)?;
+//! assert_eq!(json, b"13.5300");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! *Architecture invariant:* nothing here does I/O, reads a clock, draws a random number or depends on
 //! anything but its arguments: an expression gives the same value for the same record for ever.
 
@@ -19,7 +39,7 @@ mod value;
 mod wide;
 
 pub use decimal::{Decimal, MAX_SCALE, QUOTIENT_SCALE};
-pub use error::{BadValue, CompileError, EvalError, ScanError};
+pub use error::{BadArgument, BadValue, CompileError, EvalError, ScanError};
 pub use fields::{FieldSet, Slots};
 pub use program::Program;
 pub use scan::{Row, Scanner, record_to_json};

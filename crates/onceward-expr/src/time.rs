@@ -47,7 +47,9 @@ impl Timestamp {
     pub fn write(self, out: &mut Vec<u8>) {
         let civil = Civil::from_seconds(self.seconds);
         push_digits(out, civil.year as u32, 4);
-        for (mark, value) in [(b'-', civil.month), (b'-', civil.day), (b'T', civil.hour), (b':', civil.minute)] {
+        for (mark, value) in
+            [(b'-', civil.month), (b'-', civil.day), (b'T', civil.hour), (b':', civil.minute)]
+        {
             out.push(mark);
             push_digits(out, value, 2);
         }
@@ -102,7 +104,8 @@ impl Duration {
         while !rest.is_empty() {
             let number = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
             let amount = crate::decimal::Decimal::parse_bytes(&rest[..number])?;
-            let unit = rest[number..].iter().take_while(|byte| !byte.is_ascii_digit() && **byte != b'.').count();
+            let unit =
+                rest[number..].iter().take_while(|byte| !byte.is_ascii_digit() && **byte != b'.').count();
             let nanos: i64 = match &rest[number..number + unit] {
                 b"h" => 3_600_000_000_000,
                 b"m" => 60_000_000_000,
@@ -166,8 +169,7 @@ impl Civil {
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
@@ -255,7 +257,7 @@ pub(crate) fn zone_seconds(zone: &[u8]) -> Option<i64> {
 }
 
 fn number(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0u32, |value, digit| {
-        digit.is_ascii_digit().then(|| value * 10 + u32::from(digit - b'0'))
-    })
+    digits
+        .iter()
+        .try_fold(0u32, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u32::from(digit - b'0')))
 }

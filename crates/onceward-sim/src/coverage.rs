@@ -12,6 +12,8 @@ use crate::target;
 pub struct Coverage {
     /// Seeds.
     pub seeds: u64,
+    /// Scheduler steps.
+    pub steps: u64,
     /// Messages in the input.
     pub messages: u64,
     /// Power losses, by the store write or target call at which they came.
@@ -44,6 +46,7 @@ impl Coverage {
         let fewest = other.total_crashes();
         self.fewest_crashes = if self.seeds == 0 { fewest } else { self.fewest_crashes.min(fewest) };
         self.seeds += other.seeds;
+        self.steps += other.steps;
         self.messages += other.messages;
         for (site, count) in &other.crashes {
             *self.crashes.entry(site).or_insert(0) += count;

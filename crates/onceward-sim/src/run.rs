@@ -31,7 +31,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { messages: 10_000, crashes: 24, mutants: Mutants::NONE }
+        Settings { messages: 10_000, crashes: 32, mutants: Mutants::NONE }
     }
 }
 

@@ -21,7 +21,25 @@ use crate::target::{self, Target};
 /// Zombies kept running at once; the oldest goes first.
 const MAX_ZOMBIES: usize = 3;
 /// Steps without an end after which the pipeline counts as stuck.
-const MAX_STEPS: u64 = 5_000_000;
+const MAX_STEPS: u64 = 1_000_000;
+
+/// Sizes so small that every seed rolls segments, folds tables and takes snapshots many times.
+const STORE: Options = Options {
+    first_segment_bytes: 8 << 10,
+    segment_bytes: 16 << 10,
+    fold_min_bytes: 2 << 10,
+    snapshot_min_bytes: 6 << 10,
+};
+
+/// Store writes that come seldom: only crashes asked for by name meet them often enough.
+const RARE: [&str; 6] = [
+    site::SNAPSHOT_CREATE,
+    site::SNAPSHOT_WRITE,
+    site::SNAPSHOT_SYNC,
+    site::SNAPSHOT_RENAME,
+    site::SNAPSHOT_REMOVE,
+    site::SEGMENT_REMOVE,
+];
 
 /// A read that a job waits for.
 type Read = (u32, Option<ResumePoint>, ReadLimits);
@@ -151,7 +169,8 @@ impl World {
     /// Runs to the end of the input.
     pub(crate) fn run(&mut self) -> Result<(), Broken> {
         self.boot()?;
-        for _ in 0..MAX_STEPS {
+        for step in 0..MAX_STEPS {
+            self.coverage.steps = step;
             if self.completed.iter().all(|done| *done) {
                 return self.final_checks();
             }
@@ -201,17 +220,22 @@ impl World {
                 self.disk.crash_at(op, seed);
             }
             30..50 => {
-                let site = site::ALL[self.below(site::ALL.len() as u64) as usize];
+                // Rare places are asked for by name more often.
+                let sites: &[&'static str] = if self.chance(60) { &RARE } else { &site::ALL };
+                let site = sites[self.below(sites.len() as u64) as usize];
                 let before = self.below(2);
                 self.disk.crash_at_site(site, before, seed);
-                let op = self.disk.ops() + 40 + self.below(40);
+                let op = self.disk.ops() + 100 + self.below(100);
                 self.disk.crash_at(op, seed);
             }
             50..70 => self.strike = Some(if self.chance(50) { Strike::Before } else { Strike::After }),
             70..75 => self.disk.inject_at_site(site::LOG_SYNC, 0, Fault::FailedSync(seed)),
             _ => {
                 let number = self.below(self.partitions.len() as u64) as u32;
-                self.replace(number)?;
+                if !self.replace(number)? {
+                    self.lose_power();
+                    self.boot()?;
+                }
             }
         }
         Ok(())
@@ -220,11 +244,13 @@ impl World {
     /// Power is back: opens the store, grants and starts every job, and leaves one zombie behind.
     fn boot(&mut self) -> Result<(), Broken> {
         for attempt in 0.. {
-            if attempt < 4 && self.chance(25) {
-                let (op, seed) = (self.disk.ops() + self.below(14), self.random.next_u64());
+            // The very first start writes what no later one does.
+            let often = if self.next_uid == 1 { 85 } else { 25 };
+            if attempt < 4 && self.chance(often) {
+                let (op, seed) = (self.disk.ops() + self.below(16), self.random.next_u64());
                 self.disk.crash_at(op, seed);
             }
-            let opened = EmbeddedCore::open(self.disk.clone(), Path::new("/store"), Options::small(), self.mutants);
+            let opened = EmbeddedCore::open(self.disk.clone(), Path::new("/store"), STORE, self.mutants);
             match opened {
                 Ok(store) => {
                     self.store = Some(store);
@@ -436,7 +462,7 @@ impl World {
         if !self.late.is_empty() && self.chance(5) {
             candidates.push(Choice::Late(self.below(self.late.len() as u64) as usize));
         }
-        if self.chance(3) {
+        if self.chance(20) {
             candidates.push(Choice::Maintain);
         }
         if !busy || self.chance(10) {

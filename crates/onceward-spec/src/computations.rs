@@ -24,9 +24,17 @@ pub(crate) fn check(root: &Node, source: &str, pipeline: &Pipeline, problems: &m
     for computation in &pipeline.computations {
         let Some(entry) = entries.get(computation.name.as_str()) else { continue };
         let path = format!("spec.{COMPUTATIONS}.{}", computation.name);
-        let broken = problems.iter().any(|problem| is_inside(&problem.path, &path));
-        if !broken {
-            let known = shape::input_fields(&computation.inputs, &columns);
+        let inputs = join(&path, "inputs");
+        let (in_inputs, elsewhere): (Vec<_>, Vec<_>) = problems
+            .iter()
+            .filter(|problem| is_inside(&problem.path, &path))
+            .partition(|problem| is_inside(&problem.path, &inputs));
+        if elsewhere.is_empty() {
+            // With a wrong input nothing is known of the fields; the rest can still be checked.
+            let known = match in_inputs.as_slice() {
+                [] => shape::input_fields(&computation.inputs, &columns),
+                _ => None,
+            };
             let mut checker = Checker { entry, path, source, problems };
             checker.parts();
             let known = checker.steps(known);

@@ -146,13 +146,13 @@ fn report_cycles(computations: &[Entry], waits: &[BTreeSet<usize>], problems: &m
         let Some(first) = trail.iter().position(|index| *index == at && !waits[at].is_empty()) else {
             continue;
         };
-        let cycle = &trail[first..];
-        let mut names: Vec<&str> =
-            cycle.iter().rev().map(|index| computations[*index].key.as_str()).collect();
-        if let Some(name) = names.first().copied() {
-            names.push(name);
-        }
-        let Some(entry) = cycle.iter().min().map(|index| &computations[*index]) else { continue };
+        // Against the waits is the way of the data; told from the part that stands first in the file.
+        let mut cycle: Vec<usize> = trail[first..].iter().rev().copied().collect();
+        let head = (0..cycle.len()).min_by_key(|position| cycle[*position]).unwrap_or(0);
+        cycle.rotate_left(head);
+        let entry = &computations[cycle[0]];
+        let names: Vec<&str> =
+            cycle.iter().chain(&cycle[..1]).map(|index| computations[*index].key.as_str()).collect();
         let place = entry.value.get("inputs").map_or(entry.key_place, |node| node.place);
         let path = join(&format!("spec.{COMPUTATIONS}.{}", entry.key), "inputs");
         let message = format!("computations wait for each other: {}", names.join(" -> "));

@@ -1,7 +1,7 @@
 //! The nearest known word to one that is not known.
 
 /// The known word that was probably meant: the same word in another spelling (`snake_case`,
-/// `kebab-case`, other capitals), else one with few differing letters.
+/// `kebab-case`, other capitals), else one that begins like it or has few differing letters.
 pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bare = bare(found);
     let mut best: Option<(usize, &'a str)> = None;
@@ -12,6 +12,11 @@ pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>)
         let other = self::bare(word);
         if other == bare {
             return Some(word);
+        }
+        let shorter = other.len().min(bare.len());
+        if shorter >= 3 && (other.starts_with(&bare) || bare.starts_with(&other)) {
+            best = Some((0, word));
+            continue;
         }
         let distance = strsim::osa_distance(&bare, &other);
         let allowed = (other.chars().count().max(bare.chars().count()) / 3).clamp(1, 3);
@@ -51,6 +56,7 @@ mod tests {
         assert_eq!(nearest("allowed_lateness", known), Some("allowedLateness"));
         assert_eq!(nearest("group-by", known), Some("groupBy"));
         assert_eq!(nearest("windwo", known), Some("window"));
+        assert_eq!(nearest("integer", ["string", "int", "decimal"]), Some("int"));
         assert_eq!(nearest("zebra", known), None);
     }
 

@@ -33,9 +33,10 @@ pub struct Violation {
 }
 
 type Check = Result<(), String>;
+type Rule = (&'static str, fn(&mut dyn Subject) -> Check);
 
 /// The rules by name.
-const RULES: &[(&str, fn(&mut dyn Subject) -> Check)] = &[
+const RULES: &[Rule] = &[
     ("an epoch is applied as a whole", atomicity),
     ("a commit follows the very commit its job had seen", chaining),
     ("only the owner commits", fencing),
@@ -383,19 +384,18 @@ fn unknown_outcomes(subject: &mut dyn Subject) -> Check {
     }
     let before = Some(Head { generation: g, epoch: 1 });
     let mine = epoch(&p, g, 2, before, writes(&[("a", Some("2"))]));
-    let tickets = [
-        store.commit(mine.clone()),
-        store.commit(epoch(&p, generation(9), 3, before, WriteBatch::default())),
-    ];
+    // The one that is refused comes first: no way of grouping the two spares it the verdict.
+    let foreign = epoch(&p, generation(9), 3, before, WriteBatch::default());
+    let tickets = [store.commit(foreign), store.commit(mine.clone())];
     let mut outcomes = Vec::new();
     same("the flush succeeded", store.flush(&mut outcomes).is_ok(), false)?;
     let found: Vec<Ticket> = outcomes.iter().map(|outcome| outcome.ticket).collect();
     same("tickets", found.as_slice(), &tickets)?;
-    same("the broken one", outcomes.first().map(|found| found.outcome), Some(CommitOutcome::Unknown))?;
-    match outcomes.get(1).map(|found| found.outcome) {
+    match outcomes.first().map(|found| found.outcome) {
         Some(CommitOutcome::Fenced(Fenced::NotOwner { .. })) => {}
         other => return Err(format!("a refused commit stays refused: found {other:?}")),
     }
+    same("the broken one", outcomes.get(1).map(|found| found.outcome), Some(CommitOutcome::Unknown))?;
     same("head answers after the failure", store.head(&p).is_ok(), false)?;
     same("partitions answers after the failure", store.partitions().is_ok(), false)?;
     same("scan answers after the failure", rows(store.as_ref(), &p, TableId::STATE).is_ok(), false)?;

@@ -1,4 +1,5 @@
 //! The contract suite on every form of the embedded store.
+#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails the test")]
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -115,12 +116,14 @@ fn the_core_on_a_disk_that_loses_what_was_not_synced() {
     }
 }
 
+type Staged = Box<dyn FnOnce(&StoreHandle) -> Receiver<CommitOutcome> + Send>;
+
 /// The threaded store behind the trait: submissions go to the log thread when they are flushed, so
 /// that what is not flushed is not seen.
 struct Threaded {
     store: EmbeddedStore,
     handle: StoreHandle,
-    staged: Vec<Box<dyn FnOnce(&StoreHandle) -> Receiver<CommitOutcome> + Send>>,
+    staged: Vec<Staged>,
     tickets: Vec<Ticket>,
     next: u64,
 }

@@ -121,7 +121,7 @@ impl Prepared {
             .iter()
             .map(|sink| SinkBehaviour { contract: sink.contract(), policy: sink.block_policy() })
             .collect();
-        let canonical = onceward_spec::canonical(&pipeline);
+        let canonical = onceward_spec::canonical(&pipeline, registry);
         let plan = Plan::compile(pipeline, &codecs, &behaviours)?;
         let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
         let handle = store.handle();
@@ -162,7 +162,7 @@ fn build_sinks(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn S
         .iter()
         .map(|spec| {
             let unknown = || onceward_connector::ConnectorError::new("OW-5009", format!("this build has no sink type {}", spec.connector));
-            let shape: StreamShape = onceward_spec::sink_shape(pipeline, spec, registry);
+            let shape: StreamShape = onceward_spec::stream_shape(pipeline, &spec.inputs);
             registry
                 .sink(&spec.connector)
                 .ok_or_else(unknown)

@@ -45,11 +45,7 @@ impl Compiled {
 pub(super) fn compile(source: &str, tree: &Tree, fields: &mut FieldSet) -> Result<Program, CompileError> {
     let mut compiler = Compiler { source, fields, variables: Vec::new(), slots: BTreeSet::new() };
     let compiled = compiler.compile(tree)?;
-    Ok(Program {
-        code: compiled.code,
-        field: compiled.field,
-        slots: compiler.slots.into_iter().collect(),
-    })
+    Ok(Program { code: compiled.code, field: compiled.field, slots: compiler.slots.into_iter().collect() })
 }
 
 pub(super) struct Compiler<'s, 'f> {

@@ -82,7 +82,8 @@ impl<'a> Context<'_, 'a> {
             local = local.and_then(|local| local.outer);
         }
         let value = local.map_or(Value::Null, |local| local.value.clone());
-        if let Value::String(Cow::Owned(_)) | Value::Bytes(Cow::Owned(_)) | Value::Json(Cow::Owned(_)) = value {
+        if let Value::String(Cow::Owned(_)) | Value::Bytes(Cow::Owned(_)) | Value::Json(Cow::Owned(_)) = value
+        {
             self.charge_for(&value)?;
         }
         Ok(value)

@@ -151,8 +151,13 @@ pub(super) fn call(
         && let [_, Compiled { constant: Some(Value::String(pattern)), .. }] = &operands[..]
     {
         let pattern = compile_pattern(pattern).map_err(|reason| {
-            CompileError::new("OW-5012", source, pattern_offset, format!("the pattern is not usable: {reason}"))
-                .help("patterns follow RE2: no look-around, no back-references")
+            CompileError::new(
+                "OW-5012",
+                source,
+                pattern_offset,
+                format!("the pattern is not usable: {reason}"),
+            )
+            .help("patterns follow RE2: no look-around, no back-references")
         })?;
         let mut codes = operands.into_iter().map(|operand| operand.code);
         return Ok(match codes.next() {
@@ -198,10 +203,12 @@ fn charged<'a>(context: &Context<'_, 'a>, operand: &Code) -> Outcome<'a> {
 }
 
 fn compile_pattern(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(pattern).size_limit(1 << 20).dfa_size_limit(1 << 20).build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-        other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
-    })
+    RegexBuilder::new(pattern).size_limit(1 << 20).dfa_size_limit(1 << 20).build().map_err(
+        |error| match error {
+            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+            other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        },
+    )
 }
 
 fn matches<'a>(context: &Context<'_, 'a>, subject: Value<'a>, pattern: &Regex) -> Outcome<'a> {

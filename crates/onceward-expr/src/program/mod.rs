@@ -98,6 +98,9 @@ impl Program {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("field", &self.field).field("slots", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("field", &self.field)
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
     }
 }

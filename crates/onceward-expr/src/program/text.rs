@@ -86,8 +86,7 @@ fn pieces<'t: 's, 's>(text: &'t str, separator: &'s str) -> Box<dyn Iterator<Ite
 
 /// Every occurrence replaced.
 pub(super) fn replace<'a>(text: Value<'a>, from: Value<'a>, to: Value<'a>) -> Outcome<'a> {
-    let (text, from, to) =
-        (string("replace", text)?, string("replace", from)?, string("replace", to)?);
+    let (text, from, to) = (string("replace", text)?, string("replace", from)?, string("replace", to)?);
     let count = if from.is_empty() { text.chars().count() + 1 } else { text.matches(&*from).count() };
     if count == 0 {
         return Ok(Value::String(text));

@@ -50,7 +50,12 @@ struct Raw {
 }
 
 /// Finds the wanted columns of one line.
-pub(crate) fn scan(record: &[u8], schema: &CsvSchema, plan: &Plan, slots: &mut [Slot]) -> Result<(), ScanError> {
+pub(crate) fn scan(
+    record: &[u8],
+    schema: &CsvSchema,
+    plan: &Plan,
+    slots: &mut [Slot],
+) -> Result<(), ScanError> {
     let found = split(record, schema.delimiter, |column, raw| {
         if let Some(Some((slot, kind))) = plan.columns.get(column)
             && let Some(place) = slots.get_mut(*slot)

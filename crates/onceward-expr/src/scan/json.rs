@@ -51,7 +51,11 @@ fn malformed(record: &[u8], problem: JsonProblem) -> ScanError {
 
 #[inline(always)]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(at) {
+    // One comparison decides where there is no space, which is nearly always.
+    while let Some(byte) = bytes.get(at)
+        && *byte <= b' '
+        && matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+    {
         at += 1;
     }
     at
@@ -125,6 +129,18 @@ fn find(
     }))
 }
 
+/// Which bytes can stand in a number.
+const IN_NUMBER: [bool; 256] = {
+    let mut table = [false; 256];
+    let bytes = b"0123456789.eE+-";
+    let mut index = 0;
+    while index < bytes.len() {
+        table[bytes[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
 /// The kind and range of the value at `at`, and where it ends.
 #[inline(always)]
 pub(crate) fn value(bytes: &[u8], at: usize) -> Result<(Slot, usize), JsonProblem> {
@@ -138,7 +154,9 @@ pub(crate) fn value(bytes: &[u8], at: usize) -> Result<(Slot, usize), JsonProble
         }
         Some(b'-' | b'0'..=b'9') => {
             let mut end = at + 1;
-            while let Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') = bytes.get(end) {
+            while let Some(byte) = bytes.get(end)
+                && IN_NUMBER[usize::from(*byte)]
+            {
                 end += 1;
             }
             Ok((place(Kind::JsonNumber, at, end), end))
@@ -293,9 +311,7 @@ pub(crate) fn unescape(bytes: &[u8]) -> Result<String, JsonProblem> {
             Some(b'b') => ('\u{8}', 2),
             Some(b'f') => ('\u{c}', 2),
             Some(byte @ (b'"' | b'\\' | b'/')) => (char::from(*byte), 2),
-            Some(b'u') => {
-                unicode_escape(&bytes[run..]).ok_or_else(|| problem(run, "a valid \\u escape"))?
-            }
+            Some(b'u') => unicode_escape(&bytes[run..]).ok_or_else(|| problem(run, "a valid \\u escape"))?,
             _ => return Err(problem(run, "a valid escape after the backslash")),
         };
         out.push(plain);
@@ -307,9 +323,10 @@ pub(crate) fn unescape(bytes: &[u8]) -> Result<String, JsonProblem> {
 /// The character of `\uXXXX`, or of a surrogate pair of them, and the length of its escape.
 fn unicode_escape(bytes: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
-        bytes.get(at..at + 4)?.iter().try_fold(0, |value, byte| {
-            Some(value * 16 + char::from(*byte).to_digit(16)?)
-        })
+        bytes
+            .get(at..at + 4)?
+            .iter()
+            .try_fold(0, |value, byte| Some(value * 16 + char::from(*byte).to_digit(16)?))
     };
     let first = unit(2)?;
     if !(0xd800..0xdc00).contains(&first) {

@@ -10,8 +10,8 @@ use onceward_connector::{Codec, CsvSchema};
 
 use crate::error::ScanError;
 use crate::fields::{FieldSet, Slots};
-pub(crate) use row::parse_int;
 pub use row::Row;
+pub(crate) use row::parse_int;
 
 /// Finds the fields of a [`FieldSet`] in records of one codec.
 #[derive(Clone, Debug)]

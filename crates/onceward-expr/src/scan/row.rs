@@ -83,7 +83,9 @@ pub(crate) fn read<'a>(
 ) -> Result<Value<'a>, BadValue> {
     let bad = |expected| BadValue::new(&name(), bytes, expected);
     Ok(match kind {
-        Kind::JsonString => Value::String(Cow::Borrowed(json::plain_text(bytes).ok_or_else(|| bad("UTF-8 text"))?)),
+        Kind::JsonString => {
+            Value::String(Cow::Borrowed(json::plain_text(bytes).ok_or_else(|| bad("UTF-8 text"))?))
+        }
         Kind::JsonEscaped => Value::String(
             json::unescape(bytes).map(Cow::Owned).map_err(|JsonProblem { problem, .. }| bad(problem))?,
         ),
@@ -106,7 +108,8 @@ pub(crate) fn read<'a>(
         Kind::CsvBool if bytes.eq_ignore_ascii_case(b"false") => Value::Bool(false),
         Kind::CsvBool => return Err(bad("a bool, `true` or `false`")),
         Kind::CsvTimestamp => Value::Timestamp(
-            parse_timestamp_bytes(bytes).ok_or_else(|| bad("a timestamp, RFC 3339 or `YYYY-MM-DD HH:MM:SS`"))?,
+            parse_timestamp_bytes(bytes)
+                .ok_or_else(|| bad("a timestamp, RFC 3339 or `YYYY-MM-DD HH:MM:SS`"))?,
         ),
     })
 }
@@ -128,8 +131,7 @@ pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
         return Some(if negative { -value } else { value });
     }
     // Downwards, because the negative range is the larger one.
-    let value = digits
-        .iter()
-        .try_fold(0i64, |value, byte| value.checked_mul(10)?.checked_sub(digit(byte)?))?;
+    let value =
+        digits.iter().try_fold(0i64, |value, byte| value.checked_mul(10)?.checked_sub(digit(byte)?))?;
     if negative { Some(value) } else { value.checked_neg() }
 }

@@ -28,8 +28,8 @@ pub(super) struct Placed {
 
 /// Longer ones before their beginnings.
 const SYMBOLS: &[&str] = &[
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[",
-    "]", "{", "}",
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")",
+    "[", "]", "{", "}",
 ];
 
 pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, CompileError> {
@@ -118,7 +118,11 @@ impl Lexer<'_> {
             return Ok(Token::Symbol(symbol));
         }
         let found = rest.chars().next().unwrap_or(' ');
-        let error = self.error("OW-5002", self.at, format!("found `{}`, expected an expression", found.escape_debug()));
+        let error = self.error(
+            "OW-5002",
+            self.at,
+            format!("found `{}`, expected an expression", found.escape_debug()),
+        );
         Err(match found {
             '=' => error.help("equality is `==`"),
             '&' => error.help("and is `&&`"),

@@ -6,8 +6,24 @@ use crate::error::CompileError;
 use crate::value::Value;
 
 const RESERVED: &[&str] = &[
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while", "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
 ];
 
 /// Parses a whole expression.
@@ -116,7 +132,10 @@ impl Parser<'_> {
         .help("split it over several map steps")
     }
 
-    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, CompileError>) -> Result<T, CompileError> {
+    fn nested<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, CompileError>,
+    ) -> Result<T, CompileError> {
         if self.nesting == MAX_NESTING {
             return Err(self.too_deep(self.offset()));
         }
@@ -168,7 +187,8 @@ impl Parser<'_> {
     /// Binary operators that bind at least as tightly as `weakest`, to the left.
     fn operators(&mut self, weakest: u8) -> Result<Tree, CompileError> {
         let mut left = self.unary()?;
-        while let Some((operator, binding)) = binary(self.token()).filter(|(_, binding)| *binding >= weakest) {
+        while let Some((operator, binding)) = binary(self.token()).filter(|(_, binding)| *binding >= weakest)
+        {
             let offset = self.take().offset;
             let right = self.operators(binding + 1)?;
             left = self.tree(offset, Node::Binary(operator, Box::new(left), Box::new(right)))?;
@@ -231,7 +251,9 @@ impl Parser<'_> {
             } else if self.token() == &Token::Symbol("{") {
                 return Err(self
                     .error("OW-5002", offset, "found `{` behind a value, expected an operator")
-                    .help("message construction is not part of this language; write a map, {\"key\": value}"));
+                    .help(
+                        "message construction is not part of this language; write a map, {\"key\": value}",
+                    ));
             } else {
                 return Ok(tree);
             }

@@ -21,7 +21,11 @@ pub(crate) enum Node {
     /// `has(name)`
     HasName(String),
     Index(Box<Tree>, Box<Tree>),
-    Call { name: String, target: Option<Box<Tree>>, arguments: Vec<Tree> },
+    Call {
+        name: String,
+        target: Option<Box<Tree>>,
+        arguments: Vec<Tree>,
+    },
     List(Vec<Tree>),
     Map(Vec<(Tree, Tree)>),
     Unary(Unary, Box<Tree>),
@@ -29,7 +33,12 @@ pub(crate) enum Node {
     All(Vec<Tree>),
     Any(Vec<Tree>),
     Conditional(Box<[Tree; 3]>),
-    Macro { kind: Macro, range: Box<Tree>, variable: String, bodies: Vec<Tree> },
+    Macro {
+        kind: Macro,
+        range: Box<Tree>,
+        variable: String,
+        bodies: Vec<Tree>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -38,7 +38,11 @@ impl<'a> Value<'a> {
             }
             (Value::List(_) | Value::Map(_), Value::Json(_)) => self.equals(&other.clone().resolve()?),
             (Value::Json(_), other) if other.is_number() => {
-                if self.is_container() { Ok(false) } else { self.clone().resolve()?.equals(other) }
+                if self.is_container() {
+                    Ok(false)
+                } else {
+                    self.clone().resolve()?.equals(other)
+                }
             }
             (own, Value::Json(_)) if own.is_number() => other.equals(self),
             (Value::List(a), Value::List(b)) => {

@@ -106,9 +106,10 @@ fn slot_value(bytes: &[u8], slot: Slot) -> Result<Value<'_>, EvalError> {
         Kind::JsonString => {
             Value::String(Cow::Borrowed(json::plain_text(text).ok_or_else(|| at("not UTF-8 text"))?))
         }
-        Kind::JsonEscaped => Value::String(Cow::Owned(json::unescape(text).map_err(|problem| {
-            error(JsonProblem { offset: start + problem.offset, ..problem })
-        })?)),
+        Kind::JsonEscaped => Value::String(Cow::Owned(
+            json::unescape(text)
+                .map_err(|problem| error(JsonProblem { offset: start + problem.offset, ..problem }))?,
+        )),
         Kind::JsonNumber => number_value(text).ok_or_else(|| at("not a JSON number"))?,
         Kind::JsonNested => Value::Json(Cow::Borrowed(text)),
         Kind::True => Value::Bool(true),

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 fn print_coverage(coverage: &Coverage) {
-    println!("{} seeds, {} messages", coverage.seeds, coverage.messages);
+    println!("{} seeds, {} messages, {} steps", coverage.seeds, coverage.messages, coverage.steps);
     println!("power losses and the write or call at which they came:");
     for (site, count) in &coverage.crashes {
         println!("  {site:<24} {count}");

@@ -14,7 +14,7 @@ fn only_problem(text: &str, sets: &[&str]) -> Diagnostic {
     }
 }
 
-/// Line and column of the n-th occurrence of `~~`-free `mark` in the changed text.
+/// Line and column of the first place where the text holds `mark`.
 fn place_of(text: &str, mark: &str) -> (u32, u32) {
     let at = text.find(mark).unwrap_or_else(|| panic!("{mark:?} is not in\n{text}"));
     let before = &text[..at];
@@ -547,7 +547,7 @@ fn all_problems_come_at_once_in_order() {
     let text = flights(&[
         ("name: flight-delays", "name: flight delays"),
         ("format: csv", "format: cvs"),
-        ("inputs: [flights]", "inputs: [flihgts]"),
+        ("inputs: [arrived]", "inputs: [arived]"),
         ("max(arr_delay)", "max("),
     ]);
     let errors = parse_with(&text.replace("max( }", "\"max(\" }"), &[]).expect_err("refused");

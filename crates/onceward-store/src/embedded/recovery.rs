@@ -151,6 +151,11 @@ fn tidy<D: Disk>(
     for number in obsolete.iter().chain(segments.iter().filter(|number| **number > active)) {
         remove(site::SEGMENT_REMOVE, segment_path(dir, *number))?;
     }
+    if segments.last().is_some_and(|last| *last > active) {
+        // Were such a segment to come back after new frames were written before it, its torn frame would
+        // follow whole ones, and look like damage.
+        disk.sync_dir(site::DIR_SYNC, dir).map_err(refused("sync", dir))?;
+    }
     Ok(())
 }
 
