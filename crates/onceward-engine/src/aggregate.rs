@@ -4,6 +4,8 @@ use onceward_expr::{Decimal, Value};
 use onceward_protocol::codec::{Reader, put_varint};
 use onceward_spec::AggregateFunction;
 
+use crate::key_index::prefetch;
+
 /// Fractional digits that `avg` keeps beyond those of its input; the rest is rounded half to even.
 pub const AVG_EXTRA_SCALE: u8 = 9;
 
@@ -56,6 +58,15 @@ impl Column {
             Column::Count { counts, .. } => counts.push(0),
             Column::Sum(sums) | Column::Avg(sums) => sums.push((Decimal::ZERO, 0)),
             Column::Min(extremes) | Column::Max(extremes) => extremes.push(Extreme::None),
+        }
+    }
+    /// Asks for the line of one entry.
+    #[inline]
+    pub fn prefetch(&self, entry: usize) {
+        match self {
+            Column::Count { counts, .. } => prefetch(&counts[entry]),
+            Column::Sum(sums) | Column::Avg(sums) => prefetch(&sums[entry]),
+            Column::Min(extremes) | Column::Max(extremes) => prefetch(&extremes[entry]),
         }
     }
     /// Removes the last entry.

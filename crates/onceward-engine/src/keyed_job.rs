@@ -28,6 +28,11 @@ use crate::window_state::{Fired, WindowState};
 /// Keys fired between two looks at the epoch's limits.
 const MAX_FIRED_AT_ONCE: usize = 65_536;
 
+/// How many messages ahead their index lines are asked for.
+const SLOT_AHEAD: usize = 16;
+/// How many messages ahead their entries are asked for.
+const ENTRY_AHEAD: usize = 8;
+
 /// A lane as the plan knows it.
 #[derive(Clone, Debug)]
 pub struct LanePlan {
@@ -317,7 +322,14 @@ impl KeyedJob {
 
     fn take_entries(&mut self, index: usize, batch: &LaneBatch, from: usize, until: usize) -> Result<(), JobEnd> {
         let lane = &mut self.lanes[index];
-        for entry in &batch.entries[from..until] {
+        for (number, entry) in batch.entries[from..until].iter().enumerate() {
+            // Two stages ahead: first the index line, later the entry that it names.
+            if let Some(ahead) = batch.entries.get(from + number + SLOT_AHEAD) {
+                self.state.prefetch_slot(ahead.hash);
+            }
+            if let Some(ahead) = batch.entries.get(from + number + ENTRY_AHEAD) {
+                self.state.prefetch_entry(ahead.hash);
+            }
             if lane.taken.covers(entry.point) {
                 // A repeat after a session reset, or the lane is out of order: within one batch points grow.
                 self.repeats += 1;

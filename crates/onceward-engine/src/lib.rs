@@ -12,6 +12,7 @@ pub mod entropy;
 pub mod error;
 pub mod fused;
 pub mod job;
+pub mod key_index;
 pub mod keyed_job;
 pub mod lane;
 pub mod lane_in;

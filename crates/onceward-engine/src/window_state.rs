@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashTable;
 use onceward_protocol::codec::{order_i64, unorder_i64};
 use onceward_spec::{AggregateFunction, KeyedSpec};
 use onceward_store::{TableId, WriteBatch};
 
 use crate::aggregate::Column;
+use crate::key_index::{KeyIndex, prefetch};
 
 /// Bytes of a key that are kept inside its entry.
 const INLINE: usize = 22;
@@ -46,16 +46,9 @@ struct Entry {
     dirty: bool,
 }
 
-/// A slot of the hash index: enough of the hash to rebuild the table, and the entry's number.
-#[derive(Clone, Copy)]
-struct Slot {
-    hash: u32,
-    entry: u32,
-}
-
 /// The open window that starts at one time.
 struct Window {
-    index: HashTable<Slot>,
+    index: KeyIndex,
     entries: Vec<Entry>,
     columns: Vec<Column>,
     dirty: Vec<u32>,
@@ -67,16 +60,10 @@ fn table_hash(routing: u64) -> u32 {
     (routing.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32
 }
 
-/// hashbrown takes its bucket from the low and its tag from the high bits: give it both from 32.
-#[inline]
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) | (u64::from(hash) << 32)
-}
-
 impl Window {
     fn new(kinds: &[(AggregateFunction, bool)]) -> Self {
         Window {
-            index: HashTable::new(),
+            index: KeyIndex::default(),
             entries: Vec::new(),
             columns: kinds.iter().map(|(function, argument)| Column::new(*function, *argument)).collect(),
             dirty: Vec::new(),
@@ -86,17 +73,21 @@ impl Window {
     fn find_or_insert(&mut self, routing: u64, key: &[u8]) -> usize {
         let hash = table_hash(routing);
         let entries = &self.entries;
-        let found = self.index.find(spread(hash), |slot| {
-            slot.hash == hash && entries[slot.entry as usize].key.as_slice() == key
-        });
-        if let Some(slot) = found {
-            return slot.entry as usize;
+        if let Some(entry) = self.index.find(hash, |entry| entries[entry as usize].key.as_slice() == key) {
+            return entry as usize;
         }
         let entry = self.entries.len();
         self.entries.push(Entry { key: Key::new(key), dirty: false });
         self.columns.iter_mut().for_each(Column::grow);
-        self.index.insert_unique(spread(hash), Slot { hash, entry: entry as u32 }, |slot| spread(slot.hash));
+        self.index.insert(hash, entry as u32);
         entry
+    }
+    #[inline]
+    fn prefetch_entry(&self, routing: u64) {
+        if let Some(entry) = self.index.guess(table_hash(routing)) {
+            prefetch(&self.entries[entry as usize]);
+            self.columns.iter().for_each(|column| column.prefetch(entry as usize));
+        }
     }
     #[inline]
     fn mark(&mut self, entry: usize) {
@@ -111,6 +102,8 @@ impl Window {
 pub struct WindowState {
     kinds: Vec<(AggregateFunction, bool)>,
     windows: BTreeMap<i64, Window>,
+    /// The window of the last message, taken out of the map: the next one is most likely for it too.
+    hot: Option<(i64, Window)>,
     keys: u64,
     deletes: Vec<u8>,
     delete_ends: Vec<usize>,
@@ -141,6 +134,7 @@ impl WindowState {
         WindowState {
             kinds: spec.compute.iter().map(|(_, call)| (call.function, call.argument.is_some())).collect(),
             windows: BTreeMap::new(),
+            hot: None,
             keys: 0,
             deletes: Vec::new(),
             delete_ends: Vec::new(),
@@ -154,7 +148,34 @@ impl WindowState {
     }
     /// The start of the oldest open window: its end is the next timer.
     pub fn first_window(&self) -> Option<i64> {
-        self.windows.keys().next().copied()
+        let cold = self.windows.keys().next().copied();
+        let hot = self.hot.as_ref().map(|(start, _)| *start);
+        cold.into_iter().chain(hot).min()
+    }
+    fn cool(&mut self) {
+        if let Some((start, window)) = self.hot.take() {
+            self.windows.insert(start, window);
+        }
+    }
+    #[cold]
+    fn heat(&mut self, window_start: i64) {
+        self.cool();
+        let window = self.windows.remove(&window_start).unwrap_or_else(|| Window::new(&self.kinds));
+        self.hot = Some((window_start, window));
+    }
+    /// Asks for the index line that a message with this routing hash will need.
+    #[inline]
+    pub fn prefetch_slot(&self, hash: u64) {
+        if let Some((_, window)) = &self.hot {
+            window.index.prefetch(table_hash(hash));
+        }
+    }
+    /// Asks for the entry that a message with this routing hash will need.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        if let Some((_, window)) = &self.hot {
+            window.prefetch_entry(hash);
+        }
     }
     /// Adds a row read from the store; `None` if it is malformed.
     pub fn load(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
@@ -164,7 +185,7 @@ impl WindowState {
         let hash = table_hash(onceward_protocol::routing_hash(group));
         let entry = window.entries.len() as u32;
         window.entries.push(Entry { key: Key::new(group), dirty: false });
-        window.index.insert_unique(spread(hash), Slot { hash, entry }, |slot| spread(slot.hash));
+        window.index.insert(hash, entry);
         let mut rest = value;
         for column in &mut window.columns {
             column.decode_push(&mut rest)?;
@@ -175,8 +196,10 @@ impl WindowState {
     /// Takes one message into its window. On an error names the column.
     #[inline]
     pub fn update(&mut self, window_start: i64, hash: u64, key: &[u8], mut args: &[u8]) -> Result<(), (usize, String)> {
-        let kinds = &self.kinds;
-        let window = self.windows.entry(window_start).or_insert_with(|| Window::new(kinds));
+        if self.hot.as_ref().is_none_or(|(start, _)| *start != window_start) {
+            self.heat(window_start);
+        }
+        let Some((_, window)) = &mut self.hot else { return Ok(()) };
         let before = window.entries.len();
         let entry = window.find_or_insert(hash, key);
         self.keys += (window.entries.len() - before) as u64;
@@ -194,8 +217,9 @@ impl WindowState {
         limit: usize,
         mut emit: impl FnMut(Fired<'_>) -> Result<(), X>,
     ) -> Result<bool, X> {
+        self.cool();
         let Some(window) = self.windows.get_mut(&window_start) else { return Ok(true) };
-        window.index = HashTable::new();
+        window.index = KeyIndex::default();
         window.dirty.clear();
         for _ in 0..limit {
             let Some(last) = window.entries.last() else { break };
@@ -220,6 +244,7 @@ impl WindowState {
     }
     /// Writes what changed since the last call.
     pub fn write_changes(&mut self, writes: &mut WriteBatch) {
+        self.cool();
         let mut start = 0;
         for end in self.delete_ends.drain(..) {
             writes.delete(TableId::STATE, &self.deletes[start..end]);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
-use onceward_protocol::{CommitOutcome, Generation, Mutants, PartitionHead, PartitionId};
+use onceward_protocol::{CommitOutcome, Generation, Mutant, Mutants, PartitionHead, PartitionId};
 use onceward_store::contract::{Subject, suite};
 use onceward_store::disk::{Fault, FaultDisk, OsDisk, site};
 use onceward_store::{
@@ -216,4 +216,19 @@ fn the_store_with_its_threads() {
         suite(&mut || Box::new(ThreadedOnOs(tempfile::tempdir().unwrap(), options))).unwrap();
     }
     suite(&mut || Box::new(ThreadedOnFaults(FaultDisk::new(), DIR.into()))).unwrap();
+}
+
+struct Unfenced(FaultDisk);
+
+impl Subject for Unfenced {
+    fn open(&mut self) -> Result<Box<dyn Store>, StoreError> {
+        let mutants = Mutants::only(Mutant::ChainNotCompared);
+        Ok(Box::new(EmbeddedCore::open(self.0.clone(), Path::new(DIR), Options::small(), mutants)?))
+    }
+}
+
+#[test]
+fn a_store_that_does_not_compare_fails_the_suite() {
+    let violation = suite(&mut || Box::new(Unfenced(FaultDisk::new()))).unwrap_err();
+    assert!(violation.rule.contains("epoch") || violation.rule.contains("commit"), "{violation}");
 }

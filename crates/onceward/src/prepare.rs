@@ -70,7 +70,7 @@ impl LayoutOwner {
             predecessor: self.head.head,
             writes,
         };
-        match store.commit_wait(commit)? {
+        match store.commit(commit) {
             onceward_protocol::CommitOutcome::Committed => {
                 self.head = store.head(&self.partition)?;
                 Ok(())
@@ -98,13 +98,22 @@ pub(crate) fn random_u64() -> Result<u64, RunError> {
 pub(crate) fn grant(store: &StoreHandle, partition: &PartitionId) -> Result<(Generation, PartitionHead), RunError> {
     let head = store.head(partition)?;
     let generation = Generation { number: head.last_number + 1, nonce: random_u64()?, branch: Branch::default() };
-    match store.grant_wait(partition, generation)? {
+    match store.grant(partition, generation) {
         onceward_protocol::CommitOutcome::Committed => Ok((generation, store.head(partition)?)),
         _ => Err(store_failed(store)),
     }
 }
 
 impl Prepared {
+    /// The largest committed epoch of any partition, 0 before the first.
+    pub fn epoch(&self) -> Result<u64, RunError> {
+        let store = self.store.handle();
+        let mut newest = 0;
+        for partition in self.layout.partitions() {
+            newest = newest.max(store.head(&partition.id)?.head.map_or(0, |head| head.epoch));
+        }
+        Ok(newest)
+    }
     /// Opens the store, compiles the plan, and takes up or writes the layout.
     pub fn new(pipeline: Pipeline, registry: &Registry, options: RunOptions) -> Result<Self, RunError> {
         let sources = build_sources(&pipeline, registry)?;

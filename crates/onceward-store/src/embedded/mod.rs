@@ -39,6 +39,9 @@ pub use maintenance::{MaintenanceDone, MaintenanceJob, MaintenanceKind, Retired}
 pub use options::Options;
 pub use partition::PartitionView;
 
+/// The log may grow to so many times the length at which a snapshot is due, while one is taken.
+const OVERDUE_FACTOR: u64 = 4;
+
 /// What a submission does once it is durable.
 #[derive(Debug)]
 enum Effect {
@@ -155,8 +158,7 @@ impl<D: Disk> EmbeddedCore<D> {
         if self.tables_pending {
             return None;
         }
-        let due = self.options.snapshot_min_bytes.max(self.snapshot_bytes().saturating_mul(2));
-        if self.log.since_snapshot > due.max(self.snapshot_not_before) {
+        if self.log.since_snapshot > self.snapshot_due().max(self.snapshot_not_before) {
             self.tables_pending = true;
             return Some(MaintenanceJob(Job::Snapshot(self.snapshot_job(dir))));
         }
@@ -170,6 +172,14 @@ impl<D: Disk> EmbeddedCore<D> {
         Some(MaintenanceJob(Job::Fold { dir, partition, rows }))
     }
 
+    /// Whether maintenance under way is so far behind that commits should wait for it: the log, and with
+    /// it memory and the time of the next open, must stay bounded.
+    pub fn overdue(&self) -> bool {
+        self.tables_pending && self.log.since_snapshot > self.snapshot_due().saturating_mul(OVERDUE_FACTOR)
+    }
+    fn snapshot_due(&self) -> u64 {
+        self.options.snapshot_min_bytes.max(self.snapshot_bytes().saturating_mul(2))
+    }
     fn snapshot_job(&self, dir: PathBuf) -> SnapshotJob {
         // A partition that only an unflushed grant knows has a number already; it is left out, and so
         // is every later one, for none of them is durable.

@@ -95,9 +95,12 @@ impl<D: Disk> Worker<D> {
                 match errand {
                     Errand::Job(job) => {
                         // The store may have closed meanwhile; then nobody waits for the result.
-                        if finished.send(job.run(&disk)).is_err() || bell.send(Request::Finished).is_err() {
+                        if finished.send(job.run(&disk)).is_err() {
                             return;
                         }
+                        // A full queue needs no bell; and waiting for room in it would be waiting for
+                        // the log thread, which may be waiting for the next result.
+                        let _ = bell.try_send(Request::Finished);
                     }
                     Errand::Free(retired) => drop(retired),
                 }
@@ -216,8 +219,11 @@ impl<D: Disk> LogThread<'_, D> {
     }
 
     fn maintain(&mut self, disk: &D) {
-        for (_, worker) in &self.workers {
-            while let Ok(done) = worker.results.try_recv() {
+        for (kind, worker) in &self.workers {
+            // Commits wait for a snapshot that is far behind; its result is certain to come.
+            let wait = *kind == MaintenanceKind::Tables && !self.stopping && self.core.overdue();
+            let first = if wait { worker.results.recv().ok() } else { None };
+            for done in first.into_iter().chain(worker.results.try_iter()) {
                 if let Ok(retired) = self.core.finish_maintenance(done) {
                     let _ = worker.errands.send(Errand::Free(retired));
                 }

@@ -9,6 +9,7 @@ use onceward_engine::layout::{LayoutPartition, Role};
 use onceward_engine::{Event, JobEnd, JobStats, Layout, Plan};
 use onceward_protocol::Watermark;
 use onceward_store::EmbeddedStore;
+use onceward_store::service::Histogram;
 
 use super::{Notice, Post, RunEnd};
 use crate::error::RunError;
@@ -24,6 +25,7 @@ type Figures = (JobStats, Option<(u64, u64)>);
 /// Where the workers publish their jobs' figures.
 pub(crate) struct Board {
     figures: Mutex<Vec<Figures>>,
+    commit_latency: Histogram,
     partitions: Vec<(LayoutPartition, Vec<u32>)>,
     sources: Vec<String>,
     keyed: Vec<String>,
@@ -42,11 +44,15 @@ impl Board {
             .collect();
         Board {
             figures: Mutex::new(vec![(JobStats::default(), None); partitions.len()]),
+            commit_latency: Histogram::default(),
             partitions,
             sources: layout.sources.iter().map(|source| source.name.clone()).collect(),
             keyed: layout.keyed.iter().map(|keyed| keyed.name.clone()).collect(),
             sinks: plan.pipeline.sinks.iter().map(|sink| sink.name.clone()).collect(),
         }
+    }
+    pub(crate) fn commit_latency(&self) -> &Histogram {
+        &self.commit_latency
     }
     pub(crate) fn set(&self, number: u32, stats: JobStats, progress: Option<(u64, u64)>) {
         let mut figures = self.figures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

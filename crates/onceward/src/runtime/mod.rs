@@ -17,6 +17,9 @@ use onceward_engine::layout::Role;
 use onceward_engine::{Event, JobEnd};
 use onceward_protocol::{Mutants, SinkIdentity};
 
+use onceward_store::StoreHandle;
+use onceward_store::service::{Histogram, Stats};
+
 use crate::error::RunError;
 use crate::prepare::{Prepared, grant, random_u64};
 use crate::status::Status;
@@ -58,6 +61,7 @@ pub enum RunEnd {
 /// A run in progress.
 pub struct Running {
     board: Arc<Board>,
+    store: StoreHandle,
     notices: Sender<Notice>,
     end: Receiver<Result<RunEnd, RunError>>,
     thread: Option<JoinHandle<()>>,
@@ -67,6 +71,14 @@ impl Running {
     /// Current figures.
     pub fn status(&self) -> Status {
         self.board.status()
+    }
+    /// Time from handing an epoch to the store to knowing that it is durable.
+    pub fn commit_latency(&self) -> &Histogram {
+        self.board.commit_latency()
+    }
+    /// Figures of the store.
+    pub fn store_stats(&self) -> Stats {
+        self.store.stats()
     }
     /// Asks for a clean stop: finish the open epochs, flush and confirm the sinks, commit.
     pub fn stop(&self) {
@@ -133,6 +145,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         let (generation, head) = grant(&handle, &partition.id)?;
         let stored = worker::load(&handle, &partition.id, head)?;
         let job = plan.job(&layout, partition, generation, stored, random_u64()?, Mutants::NONE)?;
+        board.set(partition.number, job.stats(), None);
         let source = match &partition.role {
             Role::Source { source, name } => Some((sources[*source].clone(), name.clone())),
             Role::Keyed { .. } => None,
@@ -164,7 +177,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
             let _ = answer.send(result);
         })
         .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))?;
-    Ok(Running { board, notices, end, thread: Some(thread) })
+    Ok(Running { board, store: handle, notices, end, thread: Some(thread) })
 }
 
 /// A short stable name of a partition, for file names.

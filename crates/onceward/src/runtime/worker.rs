@@ -207,7 +207,9 @@ impl Worker {
             Request::Commit(commit) => {
                 let epoch = commit.epoch;
                 let route = self.routes[number as usize].clone();
+                let (board, submitted) = (self.board.clone(), Instant::now());
                 let done = Box::new(move |outcome| {
+                    board.commit_latency().record(submitted.elapsed().as_micros() as u64);
                     let _ = route.send(Post::Event(number, Event::Commit { epoch, outcome }));
                 });
                 self.store.submit_commit(commit, done);
@@ -222,6 +224,11 @@ impl Worker {
                 slot.reader = None;
                 slot.read = None;
                 self.board.set(number, slot.job.stats(), progress(slot));
+                // A job whose partition an earlier run had read to its end never reads: its turn is over too.
+                if slot.source.is_some() && !slot.read_to_end {
+                    slot.read_to_end = true;
+                    let _ = self.notices.send(Notice::ReadToEnd);
+                }
                 let _ = self.notices.send(Notice::Ended(number, end));
             }
         }

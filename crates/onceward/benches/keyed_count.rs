@@ -1,0 +1,189 @@
+//! Keyed count end to end: JSON Lines file -> key extraction -> shuffle -> windowed state -> durable
+//! epochs of 100 ms, 10^6 keys, records of about 100 bytes.
+//!
+//! Prints messages per CPU-second of the whole process, and the commit latency beside the latency of
+//! bare writes of the same size to a pre-zeroed file, interleaved in the same run. Ratios count here,
+//! not absolute times. `ONCEWARD_BENCH_MESSAGES` sets the number of messages (default 12 million).
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use onceward::{Prepared, RunEnd, RunOptions, registry, start};
+use onceward_store::service::Histogram;
+
+const KEYS: u64 = 1_000_000;
+
+fn main() {
+    let messages: u64 =
+        std::env::var("ONCEWARD_BENCH_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(12_000_000);
+    let dir = tempfile::Builder::new().prefix("onceward-bench").tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let bytes = write_input(dir.path(), messages);
+    println!("{messages} messages of {} bytes, {KEYS} keys", bytes / messages);
+
+    let pipeline = manifest(dir.path());
+    let options = RunOptions { data_dir: dir.path().join("store"), workers: 2, rate: None };
+    let registry = registry();
+    let prepared = Prepared::new(pipeline, &registry, options).unwrap();
+    let cpu_before = cpu_seconds();
+    let began = Instant::now();
+    let mut running = start(prepared).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let probe = Probe::start(dir.path(), stop.clone());
+    let mut counted = None;
+    let mut peak_keys = 0;
+    let mut stats = running.store_stats();
+    let end = loop {
+        if let Some(end) = running.wait(Duration::from_millis(20)) {
+            break end;
+        }
+        let status = running.status();
+        peak_keys = peak_keys.max(status.computations[0].keys);
+        if counted.is_none() {
+            stats = running.store_stats();
+            probe.set_size(stats.log_bytes.max(4096) / stats.sync_count.max(1));
+        }
+        if counted.is_none() && status.computations[0].rows_in == messages {
+            counted = Some((cpu_seconds() - cpu_before, began.elapsed().as_secs_f64()));
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    stop.store(true, Ordering::Relaxed);
+    let probe_cpu = probe.join();
+    assert_eq!(end.unwrap(), RunEnd::Completed);
+    let (whole_cpu, whole_wall) = (cpu_seconds() - cpu_before, began.elapsed().as_secs_f64());
+    let (cpu, wall) = counted.unwrap_or((whole_cpu, whole_wall));
+    let rate = |seconds: f64| messages as f64 / seconds / 1e6;
+    println!("keys held at the peak        {peak_keys}");
+    println!("counting   {:.2} M messages per CPU-second, {:.2} M/s wall ({cpu:.2} s CPU, {wall:.2} s)", rate(cpu), rate(wall));
+    println!("with the results written  {:.2} M messages per CPU-second ({whole_cpu:.2} s CPU, {whole_wall:.2} s)", rate(whole_cpu));
+    let commit = running.commit_latency();
+    let (bare, size) = probe_cpu;
+    println!("epochs made durable: {} syncs, {} KiB each", stats.sync_count, stats.log_bytes / stats.sync_count.max(1) / 1024);
+    for percent in [50.0, 99.0] {
+        println!(
+            "p{percent:<3} commit {:>7} us   bare write + fdatasync of {size} bytes {:>7} us   ratio {:.2}",
+            commit.percentile(percent),
+            bare.percentile(percent),
+            commit.percentile(percent) as f64 / bare.percentile(percent).max(1) as f64
+        );
+    }
+}
+
+/// Writes two files, so that two source partitions feed the shuffle.
+fn write_input(dir: &Path, messages: u64) -> u64 {
+    let mut bytes = 0;
+    let mut mix: u64 = 0x9e37_79b9_7f4a_7c15;
+    for part in 0..2u64 {
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(dir.join(format!("in-{part}.jsonl"))).unwrap());
+        for number in (part..messages).step_by(2) {
+            mix = mix.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = (mix >> 24) % KEYS;
+            let second = number * 3000 / messages;
+            let line = format!(
+                "{{\"id\":{number:010},\"user\":\"u{key:07}\",\"at\":\"2026-01-01T00:{:02}:{:02}Z\",\"amount\":{}.25,\"tag\":\"abc\"}}\n",
+                second / 60,
+                second % 60,
+                mix % 1000
+            );
+            bytes += line.len() as u64;
+            out.write_all(line.as_bytes()).unwrap();
+        }
+        out.flush().unwrap();
+    }
+    bytes
+}
+
+fn manifest(dir: &Path) -> onceward_spec::Pipeline {
+    let text = r#"
+apiVersion: onceward.dev/v1
+kind: Pipeline
+metadata: { name: keyed-count }
+spec:
+  require: exactly_once
+  epoch: { interval: 100ms }
+  sources:
+    events:
+      type: file
+      config: { path: in-*.jsonl, format: jsonl }
+      eventTime: { field: at, outOfOrderness: 10s }
+  computations:
+    by_user:
+      inputs: [events]
+      groupBy: [user]
+      aggregate:
+        window: { tumbling: 1h }
+        compute: { n: count() }
+  sinks:
+    counts:
+      inputs: [by_user]
+      type: file
+      config: { path: out, format: jsonl }
+"#;
+    let input = onceward_spec::ManifestInput {
+        text,
+        file_name: "keyed_count.yaml",
+        base_dir: dir,
+        sets: &[],
+        env: &|_| None,
+    };
+    onceward_spec::parse(&input, &registry()).unwrap().pipeline
+}
+
+/// User and system time of this process, all threads. In Linux's clock ticks of 10 ms.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after = stat.rsplit_once(')').unwrap().1;
+    let field = |index: usize| after.split_whitespace().nth(index).unwrap().parse::<f64>().unwrap();
+    (field(11) + field(12)) / 100.0
+}
+
+/// Writes blocks of the commits' size to a pre-zeroed file beside the store while the run goes on.
+struct Probe {
+    size: Arc<std::sync::atomic::AtomicU64>,
+    thread: std::thread::JoinHandle<(Histogram, u64)>,
+}
+
+impl Probe {
+    fn start(dir: &Path, stop: Arc<AtomicBool>) -> Self {
+        let path = dir.join("probe");
+        let size = Arc::new(std::sync::atomic::AtomicU64::new(64 << 10));
+        let shared = size.clone();
+        let thread = std::thread::spawn(move || {
+            const LENGTH: u64 = 64 << 20;
+            let file = File::create(&path).unwrap();
+            let block = vec![0u8; 16 << 20];
+            for offset in (0..LENGTH).step_by(block.len()) {
+                file.write_all_at(&block, offset).unwrap();
+            }
+            file.sync_all().unwrap();
+            let histogram = Histogram::default();
+            let mut offset = 0;
+            let mut size = 0;
+            while !stop.load(Ordering::Relaxed) {
+                size = shared.load(Ordering::Relaxed).min(block.len() as u64).next_multiple_of(4096);
+                if offset + size > LENGTH {
+                    offset = 0;
+                }
+                let began = Instant::now();
+                file.write_all_at(&block[..size as usize], offset).unwrap();
+                file.sync_data().unwrap();
+                histogram.record(began.elapsed().as_micros() as u64);
+                offset += size;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            (histogram, size)
+        });
+        Probe { size, thread }
+    }
+    fn set_size(&self, bytes: u64) {
+        self.size.store(bytes, Ordering::Relaxed);
+    }
+    fn join(self) -> (Histogram, u64) {
+        self.thread.join().unwrap()
+    }
+}
