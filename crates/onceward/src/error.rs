@@ -31,7 +31,7 @@ pub enum RunError {
         error: ConnectorError,
     },
     /// The store belongs to another pipeline.
-    #[error("OW-5001: the data directory holds pipeline {found}, the manifest is {wanted}; give this one a --data-dir of its own")]
+    #[error("OW-5501: the data directory holds pipeline {found}, the manifest is {wanted}; give this one a --data-dir of its own")]
     OtherPipeline {
         /// In the store.
         found: String,
@@ -39,13 +39,13 @@ pub enum RunError {
         wanted: String,
     },
     /// The manifest changed in a way that would reinterpret stored state.
-    #[error("OW-5002: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, rename the pipeline (metadata.name), or start over in another --data-dir and output path", changes.join("\n  "))]
+    #[error("OW-5502: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, rename the pipeline (metadata.name), or start over in another --data-dir and output path", changes.join("\n  "))]
     Changed {
         /// One line per change.
         changes: Vec<String>,
     },
     /// The pipeline has already delivered everything.
-    #[error("OW-5003: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path")]
+    #[error("OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path")]
     Completed {
         /// The pipeline.
         pipeline: String,
@@ -53,7 +53,7 @@ pub enum RunError {
         data_dir: String,
     },
     /// A job was fenced by another owner.
-    #[error("OW-5004: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects")]
+    #[error("OW-5504: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects")]
     Fenced {
         /// Which partition.
         partition: String,
@@ -64,13 +64,13 @@ pub enum RunError {
     #[error("{0}")]
     StoreFailed(String),
     /// A second signal, or the time for a clean stop ran out.
-    #[error("OW-5005: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up")]
+    #[error("OW-5505: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up")]
     StoppedEarly,
     /// A thread of ours ended unexpectedly.
-    #[error("OW-5006: {0}. Please report this; what was committed is safe")]
+    #[error("OW-5506: {0}. Please report this; what was committed is safe")]
     Thread(String),
     /// Randomness for nonces is not available.
-    #[error("OW-5007: the system gives no random numbers: {0}")]
+    #[error("OW-5507: the system gives no random numbers: {0}")]
     Entropy(String),
 }
 

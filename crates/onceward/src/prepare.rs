@@ -155,7 +155,7 @@ fn build_sources(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn
         .sources
         .iter()
         .map(|spec| {
-            let unknown = || onceward_connector::ConnectorError::new("OW-5008", format!("this build has no source type {}", spec.connector));
+            let unknown = || onceward_connector::ConnectorError::new("OW-5508", format!("this build has no source type {}", spec.connector));
             registry
                 .source(&spec.connector)
                 .ok_or_else(unknown)
@@ -170,7 +170,7 @@ fn build_sinks(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn S
         .sinks
         .iter()
         .map(|spec| {
-            let unknown = || onceward_connector::ConnectorError::new("OW-5009", format!("this build has no sink type {}", spec.connector));
+            let unknown = || onceward_connector::ConnectorError::new("OW-5509", format!("this build has no sink type {}", spec.connector));
             let shape: StreamShape = onceward_spec::stream_shape(pipeline, &spec.inputs);
             registry
                 .sink(&spec.connector)

@@ -31,12 +31,11 @@ impl Disk for OsDisk {
     type Lock = OsLock;
 
     fn create_dir(&self, _site: Site, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
+        let made: Vec<&Path> =
+            dir.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists()).collect();
         fs::create_dir_all(dir)?;
         // A new directory's own name is in its parent; without this the whole store may vanish.
-        dir.parent().map_or(Ok(()), sync_names)
+        made.iter().filter_map(|part| part.parent()).try_for_each(sync_names)
     }
     fn create(&self, _site: Site, path: &Path) -> io::Result<OsFile> {
         OpenOptions::new().read(true).write(true).create_new(true).open(path).map(OsFile)

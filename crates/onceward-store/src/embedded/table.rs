@@ -74,7 +74,7 @@ impl Rows {
         Rows { base: Arc::new(base), runs: Vec::new(), run_bytes: 0 }
     }
     /// Puts a committed batch on top.
-    pub(crate) fn push(&mut self, batch: Vec<u8>) {
+    pub(crate) fn push(&mut self, mut batch: Vec<u8>) {
         if batch.is_empty() {
             return;
         }
@@ -86,6 +86,8 @@ impl Rows {
             last.extend_from_slice(&batch);
             return;
         }
+        // A run lives long; room that the batch had to grow in would live with it.
+        batch.shrink_to_fit();
         self.runs.push(Arc::new(batch));
     }
     /// Bytes of runs that are not yet folded.

@@ -65,7 +65,7 @@ fn apply(writer: &mut Writer, call: TargetCall) -> Result<TargetAnswer, TargetEr
         (Writer::Plain(writer), TargetCall::PlainWrite(block)) => writer.write(&block)?,
         (_, call) => {
             return Err(TargetError::Definite(onceward_connector::ConnectorError::new(
-                "OW-5010",
+                "OW-5510",
                 format!("the sink does not keep the contract it declared: {call:?}"),
             )));
         }

@@ -1,0 +1,84 @@
+//! Runs that are refused, with what to do, and leave everything as it was.
+
+use rustix::process::Signal;
+
+use crate::project::{MANIFEST, Project};
+
+#[test]
+fn a_completed_pipeline_is_not_run_again() {
+    let (project, expected) = Project::with_rows(1_000, 1);
+    project.run(&[]).expect(0);
+    let ended = project.run(&[]).expect(1);
+    assert_eq!(ended.stderr.matches("error: ").count(), 1, "{ended:#?}");
+    assert!(ended.stderr.contains("error: OW-5503: pipeline sums has already completed"), "{ended:#?}");
+    assert!(ended.stderr.contains("./.onceward/sums"), "{ended:#?}");
+    assert_eq!(ended.stdout, "");
+    assert_eq!(project.rows("out", 0), expected);
+}
+
+#[test]
+fn a_changed_manifest_is_refused_by_the_name_of_the_change() {
+    let (project, expected) = Project::with_rows(40_000, 4);
+    let mut run = project.watch(&["--rate", "5000", "--plain"]);
+    run.wait_for_progress();
+    run.signal(Signal::TERM);
+    run.finish().expect(0);
+
+    project.edit("tumbling: 1h", "tumbling: 2h");
+    let ended = project.run(&[]).expect(1);
+    assert!(ended.stderr.contains("error: OW-5502: "), "{ended:#?}");
+    let change = r#"spec.computations.per_key.aggregate.window.tumbling: was "1h", is "2h""#;
+    assert!(ended.stderr.contains(change), "{ended:#?}");
+
+    project.edit("tumbling: 2h", "tumbling: 1h");
+    let live = ["--set", "spec.epoch.interval=50ms", "--set", "spec.shutdownTimeout=10s"];
+    project.run(&live).expect(0);
+    assert_eq!(project.rows("out", 0), expected);
+}
+
+#[test]
+fn another_pipelines_data_directory_is_refused() {
+    let (project, _) = Project::with_rows(100, 1);
+    project.run(&["--data-dir", "state"]).expect(0);
+    project.edit("name: sums", "name: others");
+    let ended = project.run(&["--data-dir", "state"]).expect(1);
+    assert!(ended.stderr.contains("error: OW-5501: "), "{ended:#?}");
+    assert!(ended.stderr.contains("pipeline sums") && ended.stderr.contains("others"), "{ended:#?}");
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused_and_its_run_goes_on() {
+    let (project, expected) = Project::with_rows(20_000, 4);
+    let mut run = project.watch(&["--rate", "5000", "--plain"]);
+    run.wait_for("the start", |line| line == "starting new");
+    let ended = project.run(&[]).expect(1);
+    assert!(ended.stderr.contains("error: OW-2001: "), "{ended:#?}");
+    run.finish().expect(0);
+    assert_eq!(project.rows("out", 0), expected);
+}
+
+#[test]
+fn a_source_without_files_is_named_with_its_line() {
+    let project = Project::new(MANIFEST);
+    let ended = project.run(&[]).expect(1);
+    assert!(ended.stderr.contains("error: source rows: OW-3002: "), "{ended:#?}");
+    assert!(ended.stderr.contains("\n  --> pipeline.yaml:7:"), "{ended:#?}");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_stops_the_run_and_is_named() {
+    let project = Project::new(MANIFEST);
+    let good = "{\"key\":\"a\",\"value\":2,\"at\":\"2026-05-01T10:00:00Z\"}\n";
+    project.write("data/rows.jsonl", &format!("{good}{good}{{\"key\":\"a\",\"value\":\"x\",\"at\":\"2026-05-01T10:00:00Z\"}}\n"));
+    let ended = project.run(&[]).expect(1);
+    assert!(ended.stderr.contains("error: OW-4001: ") && ended.stderr.contains("position 3"), "{ended:#?}");
+    assert!(ended.stderr.contains("\n  --> pipeline.yaml:"), "{ended:#?}");
+}
+
+#[test]
+fn control_characters_in_a_message_do_not_reach_the_terminal() {
+    let project = Project::new(&MANIFEST.replace("data/*.jsonl", "data/\\u001b[2J*.jsonl"));
+    let ended = project.run(&[]);
+    assert_ne!(ended.code, Some(0), "{ended:#?}");
+    assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
+}
