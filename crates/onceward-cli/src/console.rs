@@ -23,7 +23,9 @@ pub fn say(line: &str) {
 /// Whether standard error takes colours.
 pub fn coloured() -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    io::stderr().is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    io::stderr().is_terminal()
+        && unset("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What came from outside must not be able to send control sequences to the terminal.

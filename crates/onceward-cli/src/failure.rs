@@ -35,7 +35,9 @@ pub enum Failure {
         source: io::Error,
     },
     /// The system does not let us handle SIGTERM and SIGINT.
-    #[error("OW-6004: cannot listen for SIGTERM and Ctrl-C: {0}. Without that no run could be stopped cleanly, so none was started")]
+    #[error(
+        "OW-6004: cannot listen for SIGTERM and Ctrl-C: {0}. Without that no run could be stopped cleanly, so none was started"
+    )]
     Signals(io::Error),
     /// A run failed. The text is the library's, with the manifest's line.
     #[error("{0}")]

@@ -3,6 +3,7 @@
 //!
 //! `ONCEWARD_KILLS` sets the number of kills (default 50, at least 40 of which must lie between the
 //! first and the last commit); the seed of every run is printed.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that cannot go on fails the test")]
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -21,10 +22,11 @@ struct Random(u64);
 
 impl Random {
     fn new() -> Self {
-        let seed = std::env::var("ONCEWARD_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-            now.as_nanos() as u64
-        });
+        let seed =
+            std::env::var("ONCEWARD_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+                now.as_nanos() as u64
+            });
         println!("ONCEWARD_SEED={seed}");
         Random(seed | 1)
     }
@@ -101,13 +103,17 @@ fn command(dir: &Path, rate: Option<u64>) -> Command {
 /// Runs to the end; answers the largest epoch that was reported.
 fn run_to_the_end(dir: &Path, rate: Option<u64>) -> u64 {
     let output = command(dir, rate).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let text =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     text.lines().filter_map(epoch_of).max().unwrap_or(0)
 }
 
+/// The epoch that a line names: `epoch=12` or `epoch 12`.
 fn epoch_of(line: &str) -> Option<u64> {
-    line.split_once("epoch=")?.1.split_whitespace().next()?.parse().ok()
+    let rest = line.split_once("epoch")?.1;
+    let digits: String = rest[1..].chars().take_while(|digit| digit.is_ascii_digit()).collect();
+    digits.parse().ok()
 }
 
 /// All rows of one sink, sorted.
@@ -128,7 +134,9 @@ fn assert_equal_output(undisturbed: &Path, disturbed: &Path) {
         let (expected, found) = (rows(undisturbed, sink), rows(disturbed, sink));
         assert!(!expected.is_empty());
         assert_eq!(expected.len(), found.len(), "number of rows of sink {sink}");
-        if let Some((expected, found)) = expected.iter().zip(&found).find(|(expected, found)| expected != found) {
+        if let Some((expected, found)) =
+            expected.iter().zip(&found).find(|(expected, found)| expected != found)
+        {
             panic!("sink {sink}: expected {expected}, found {found}");
         }
     }
@@ -149,7 +157,8 @@ struct Watched {
 
 impl Watched {
     fn start(dir: &Path, rate: u64) -> Self {
-        let mut child = command(dir, Some(rate)).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command(dir, Some(rate)).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         let reader = std::thread::spawn(move || {
             let (mut epoch, mut text) = (0, String::new());
@@ -186,14 +195,18 @@ fn fifty_kills_leave_the_output_of_an_undisturbed_run() {
         run.child.wait().unwrap();
         let (_, text) = run.reader.join().unwrap();
         assert!(!early_end, "the run ended by itself before kill {kill}: {text}");
-        // Every start says from which epoch it goes on.
-        resumed_at.push(text.lines().find_map(epoch_of).unwrap_or(0));
+        // Every start says from which epoch it goes on, unless it was killed before it could.
+        let resumed = text.lines().find(|line| line.starts_with("resuming from"));
+        resumed_at.push(resumed.and_then(epoch_of).unwrap_or(0));
     }
     let last = run_to_the_end(dir.path(), None);
     // What the k-th start resumed from is what the kill before it left behind.
     let between = resumed_at.iter().skip(1).filter(|epoch| (1..last).contains(*epoch)).count();
     println!("{kills} kills, epochs found after each: {resumed_at:?}, last epoch {last}");
-    assert!(between + 1 >= kills * 4 / 5, "only {between} of {kills} kills lie between the first and the last commit");
+    assert!(
+        between + 1 >= kills * 4 / 5,
+        "only {between} of {kills} kills lie between the first and the last commit"
+    );
     assert_equal_output(expected.path(), dir.path());
 }
 
@@ -212,7 +225,8 @@ fn a_stop_at_any_moment_is_clean_and_the_next_run_goes_on() {
         let status = run.child.wait().unwrap();
         let (_, text) = run.reader.join().unwrap();
         // Before the handler is installed the signal's default holds; nothing has begun by then.
-        let ended = status.code() == Some(0) || (life < Duration::from_millis(100) && status.code().is_none());
+        let ended =
+            status.code() == Some(0) || (life < Duration::from_millis(100) && status.code().is_none());
         assert!(ended, "status {status} after {life:?}: {text}");
     }
     run_to_the_end(dir.path(), None);
@@ -257,7 +271,8 @@ exit 5
         .env("RESULT", result.path())
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let text =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     println!("{text}");
     assert!(output.status.success(), "status {}: {text}", output.status);
     assert_equal_output(expected.path(), result.path());

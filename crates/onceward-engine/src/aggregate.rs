@@ -6,7 +6,8 @@ use onceward_spec::AggregateFunction;
 
 use crate::key_index::prefetch;
 
-/// Fractional digits that `avg` keeps beyond those of its input; the rest is rounded half to even.
+/// Fractional digits that `avg` keeps beyond those of its input; the rest is rounded half to even. Zeros at the
+/// end are not written.
 pub const AVG_EXTRA_SCALE: u8 = 9;
 
 /// A smallest or largest value.
@@ -163,7 +164,9 @@ impl Column {
             Column::Avg(sums) => match sums[entry] {
                 (_, 0) => Value::Null,
                 (sum, count) => Value::Decimal(
-                    sum.div_round(count, AVG_EXTRA_SCALE).ok_or("the average needs more than 38 digits")?,
+                    sum.div_round(count, AVG_EXTRA_SCALE)
+                        .ok_or("the average needs more than 38 digits")?
+                        .normalized(),
                 ),
             },
             Column::Min(extremes) | Column::Max(extremes) => match &extremes[entry] {

@@ -12,7 +12,9 @@ use onceward_store::{EmbeddedStore, Options, StoreError, TableId};
 #[test]
 fn every_submission_is_answered_once_even_by_a_store_that_closes() {
     let dir = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(dir.path(), Options::small()).unwrap();
+    // A snapshot is always overdue: commits wait for maintenance all the time.
+    let options = Options { snapshot_min_bytes: 512, ..Options::small() };
+    let store = EmbeddedStore::open(dir.path(), options).unwrap();
     let handle = store.handle();
     let answers = Arc::new(AtomicU64::new(0));
     let last_committed = Arc::new(Mutex::new(0));
@@ -45,6 +47,16 @@ fn every_submission_is_answered_once_even_by_a_store_that_closes() {
     drop(store);
     submitter.join().unwrap();
     assert_eq!(answers.load(Ordering::SeqCst), 5_000);
+    let late = Arc::clone(&answers);
+    let commit = epoch(&partition(0), generation(1), 9_998, None, writes(&[]));
+    handle.submit_commit(
+        commit,
+        Box::new(move |outcome| {
+            assert_eq!(outcome, CommitOutcome::Unknown);
+            late.fetch_add(1, Ordering::SeqCst);
+        }),
+    );
+    assert_eq!(answers.load(Ordering::SeqCst), 5_001);
     assert_eq!(
         handle.commit(epoch(&partition(0), generation(1), 9_999, None, writes(&[]))),
         CommitOutcome::Unknown

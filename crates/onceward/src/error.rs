@@ -61,7 +61,7 @@ pub enum RunError {
         reason: String,
     },
     /// The outcome of a commit is unknown because the store failed.
-    #[error("{0}")]
+    #[error("OW-2005: the store stopped: {0}. What was reported committed is safe; free the cause and start again")]
     StoreFailed(String),
     /// A second signal, or the time for a clean stop ran out.
     #[error("OW-5505: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up")]

@@ -85,7 +85,7 @@ impl LayoutOwner {
 
 /// The store's own reason, once it has failed.
 pub(crate) fn store_failed(store: &StoreHandle) -> RunError {
-    let reason = store.failure().unwrap_or_else(|| "OW-2005: the store stopped without a reason".to_owned());
+    let reason = store.failure().unwrap_or_else(|| "it gave no reason".to_owned());
     RunError::StoreFailed(reason)
 }
 

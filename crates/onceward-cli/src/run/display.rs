@@ -25,12 +25,14 @@ impl Display {
     pub fn new(plain: bool, data_on_stdout: bool, status: &Status) -> Self {
         let torn = data_on_stdout && io::stdout().is_terminal();
         let redrawn = !plain && !torn && io::stderr().is_terminal();
-        Display {
+        let mut display = Display {
             live: redrawn.then(|| Live::new(status)),
             rate: RowRate::new(status),
             started: Instant::now(),
             shown: Duration::ZERO,
-        }
+        };
+        display.show(status);
+        display
     }
 
     /// Time since the start.
@@ -48,9 +50,13 @@ impl Display {
         self.shown = now;
         let status = status();
         self.rate.observe(now, &status);
+        self.show(&status);
+    }
+
+    fn show(&mut self, status: &Status) {
         match &mut self.live {
-            Some(live) => live.draw(now, &status, &self.rate),
-            None => console::say(&plain::line(&status, &self.rate)),
+            Some(live) => live.draw(self.started.elapsed(), status, &self.rate),
+            None => console::say(&plain::line(status, &self.rate)),
         }
     }
 
@@ -62,10 +68,17 @@ impl Display {
         }
     }
 
-    /// The run has ended: redrawn lines make room for the final table.
-    pub fn finish(&mut self) {
-        if let Some(live) = self.live.take() {
-            live.clear();
+    /// The run has ended, well or not: the last figures stay as a line, or redrawn lines make room for
+    /// what follows.
+    pub fn finish(mut self, status: &Status) -> Duration {
+        let took = self.elapsed();
+        match self.live.take() {
+            Some(live) => live.clear(),
+            None => {
+                self.rate.observe(took, status);
+                self.show(status);
+            }
         }
+        took
     }
 }

@@ -49,5 +49,9 @@ fn sink(pipeline: &Pipeline, name: &str) -> Option<Place> {
 }
 
 fn computation(pipeline: &Pipeline, name: &str) -> Option<Place> {
-    pipeline.computations.iter().find(|computation| computation.name == name).map(|computation| computation.place)
+    pipeline
+        .computations
+        .iter()
+        .find(|computation| computation.name == name)
+        .map(|computation| computation.place)
 }

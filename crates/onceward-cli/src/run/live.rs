@@ -30,7 +30,8 @@ impl Live {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let names = status.sources.iter().map(|source| &source.name);
         let names = names.chain(status.computations.iter().map(|computation| &computation.name));
-        let width = names.chain(status.sinks.iter().map(|sink| &sink.name)).map(String::len).max().unwrap_or(0);
+        let width =
+            names.chain(status.sinks.iter().map(|sink| &sink.name)).map(String::len).max().unwrap_or(0);
         let line = |template: &str, name: &str| {
             let bar = all.add(ProgressBar::new(STEPS));
             set_template(&bar, template);
@@ -49,7 +50,11 @@ impl Live {
                 .iter()
                 .map(|computation| line("  computation  {prefix} {wide_msg}", &computation.name))
                 .collect(),
-            sinks: status.sinks.iter().map(|sink| line("  sink         {prefix} {wide_msg}", &sink.name)).collect(),
+            sinks: status
+                .sinks
+                .iter()
+                .map(|sink| line("  sink         {prefix} {wide_msg}", &sink.name))
+                .collect(),
             all,
         }
     }

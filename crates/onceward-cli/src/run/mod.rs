@@ -55,8 +55,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let data_on_stdout = manifest.pipeline.sinks.iter().any(|sink| sink.connector == "stdout");
     let mut display = Display::new(args.plain, data_on_stdout, &running.status());
     let end = watch(&mut running, &stop, &mut display, manifest.pipeline.shutdown_timeout_us);
-    display.finish();
-    let summary = summary::summary(&name, end.map_err(failed)?, display.elapsed(), &running.status(), &report);
+    let status = running.status();
+    let took = display.finish(&status);
+    let summary = summary::summary(&name, end.map_err(failed)?, took, &status, &report);
     if data_on_stdout {
         console::say(&summary);
         return Ok(());

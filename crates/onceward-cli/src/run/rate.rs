@@ -30,7 +30,9 @@ impl RowRate {
 
     /// Of one source, by its number.
     pub fn of(&self, source: usize) -> u64 {
-        let (Some((from, old)), Some((to, new))) = (self.samples.front(), self.samples.back()) else { return 0 };
+        let (Some((from, old)), Some((to, new))) = (self.samples.front(), self.samples.back()) else {
+            return 0;
+        };
         let seconds = to.saturating_sub(*from).as_secs_f64();
         let read = |rows: &[u64]| rows.get(source).copied().unwrap_or(0);
         if seconds > 0.0 { (read(new).saturating_sub(read(old)) as f64 / seconds) as u64 } else { 0 }

@@ -31,7 +31,8 @@ pub fn summary(name: &str, end: RunEnd, took: Duration, status: &Status, report:
 }
 
 fn sources(status: &Status) -> String {
-    let mut table = Table::new(&[("sources", Align::Left), ("rows", Align::Right), ("parts done", Align::Right)]);
+    let mut table =
+        Table::new(&[("sources", Align::Left), ("rows", Align::Right), ("parts done", Align::Right)]);
     for source in &status.sources {
         let parts = format!("{}/{}", source.ended, source.partitions);
         table.row(vec![source.name.clone(), text::grouped(source.rows), parts]);
@@ -54,7 +55,8 @@ fn computations(status: &Status) -> String {
 }
 
 fn sinks(status: &Status) -> String {
-    let mut table = Table::new(&[("sinks", Align::Left), ("delivered", Align::Right), ("owed", Align::Right)]);
+    let mut table =
+        Table::new(&[("sinks", Align::Left), ("delivered", Align::Right), ("owed", Align::Right)]);
     for sink in &status.sinks {
         table.row(vec![sink.name.clone(), text::grouped(sink.delivered), text::grouped(sink.owed)]);
     }

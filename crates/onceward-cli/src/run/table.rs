@@ -28,7 +28,12 @@ impl Table {
     /// The lines, each ended, without blanks at their ends.
     pub fn text(&self) -> String {
         let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
@@ -55,7 +60,8 @@ mod tests {
 
     #[test]
     fn words_are_left_and_numbers_right() {
-        let mut table = Table::new(&[("sources", Align::Left), ("rows", Align::Right), ("note", Align::Left)]);
+        let mut table =
+            Table::new(&[("sources", Align::Left), ("rows", Align::Right), ("note", Align::Left)]);
         table.row(vec!["a".into(), "1,000".into(), "".into()]);
         table.row(vec!["long name".into(), "7".into(), "x".into()]);
         assert_eq!(table.text(), "sources     rows  note\na          1,000\nlong name      7  x\n");

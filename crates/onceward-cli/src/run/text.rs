@@ -25,7 +25,9 @@ pub fn watermark(watermark: Watermark) -> String {
         Watermark::END => "end".to_owned(),
         Watermark(us) => {
             let nanos = u32::try_from(us.rem_euclid(1_000_000) * 1000).unwrap_or(0);
-            let Some(time) = Timestamp::new(us.div_euclid(1_000_000), nanos) else { return format!("{us}us") };
+            let Some(time) = Timestamp::new(us.div_euclid(1_000_000), nanos) else {
+                return format!("{us}us");
+            };
             let mut out = Vec::new();
             time.write(&mut out);
             String::from_utf8_lossy(&out).into_owned()
@@ -55,7 +57,9 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_by_thousands() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (336_776, "336,776"), (1_000_000, "1,000,000")] {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (336_776, "336,776"), (1_000_000, "1,000,000")]
+        {
             assert_eq!(grouped(number), text);
         }
     }

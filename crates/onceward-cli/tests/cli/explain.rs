@@ -15,7 +15,12 @@ fn with_stdout() -> Project {
 fn it_needs_no_data_and_names_level_reason_and_conditions() {
     let project = Project::new(MANIFEST);
     let ended = project.onceward(&["explain", "pipeline.yaml"]).expect(0);
-    for part in ["sums: exactly-once\n", "rows -> even -> per_key -> sums: exactly-once\n", "source rows: ", "as long as"] {
+    for part in [
+        "sums: exactly-once\n",
+        "rows -> even -> per_key -> sums: exactly-once\n",
+        "source rows: ",
+        "as long as",
+    ] {
         assert!(ended.stdout.contains(part), "{part}: {ended:#?}");
     }
     assert!(!project.folder().join(".onceward").exists());

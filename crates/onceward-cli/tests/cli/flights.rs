@@ -67,7 +67,8 @@ fn every_window_is_there_once_with_its_exact_numbers() {
         // Numbers keep their text (`arbitrary_precision`), so that a mean is compared exactly.
         let number = |name: &str| row[name].as_number().expect(name).to_string();
         let window = (text("carrier"), text("window_start"));
-        let (flights, sum, worst) = expected.remove(&window).unwrap_or_else(|| panic!("unexpected or twice: {line}"));
+        let (flights, sum, worst) =
+            expected.remove(&window).unwrap_or_else(|| panic!("unexpected or twice: {line}"));
         assert_eq!((number("flights"), number("worst")), (flights.to_string(), worst.to_string()), "{line}");
         // Rounded at the ninth digit: at most half a unit off.
         let off = scaled(&number("mean_delay")) * flights - sum * MEAN_SCALE;

@@ -5,7 +5,8 @@ use crate::project::{MANIFEST, Project};
 #[test]
 fn a_bad_manifest_is_refused_with_line_column_and_caret_by_every_command() {
     let project = Project::new(&MANIFEST.replace("eventTime:", "eventTme:"));
-    for args in [&["run", "pipeline.yaml"][..], &["validate", "pipeline.yaml"], &["explain", "pipeline.yaml"]] {
+    for args in [&["run", "pipeline.yaml"][..], &["validate", "pipeline.yaml"], &["explain", "pipeline.yaml"]]
+    {
         let ended = project.onceward(args).expect(2);
         assert!(ended.stderr.contains("pipeline.yaml:10:7: error OW-1020: "), "{args:?} {ended:#?}");
         let caret = "  10 |       eventTme: { field: at, outOfOrderness: 1h }\n     |       ^\n";
@@ -20,9 +21,11 @@ fn a_bad_manifest_is_refused_with_line_column_and_caret_by_every_command() {
 fn validate_looks_at_every_manifest_and_needs_no_data() {
     let project = Project::new(MANIFEST);
     project.write("bad.yaml", "apiVersion: onceward.dev/v1\nkind: Pipeline\n");
-    let unused = MANIFEST.replace("  sinks:", "    idle: { inputs: [rows], steps: [{ filter: 'true' }] }\n  sinks:");
+    let unused =
+        MANIFEST.replace("  sinks:", "    idle: { inputs: [rows], steps: [{ filter: 'true' }] }\n  sinks:");
     project.write("odd.yaml", &unused);
-    let ended = project.onceward(&["validate", "bad.yaml", "absent.yaml", "pipeline.yaml", "odd.yaml"]).expect(2);
+    let ended =
+        project.onceward(&["validate", "bad.yaml", "absent.yaml", "pipeline.yaml", "odd.yaml"]).expect(2);
     assert_eq!(ended.stdout, "pipeline.yaml: ok\nodd.yaml: ok\n");
     assert!(ended.stderr.contains("bad.yaml:"), "{ended:#?}");
     assert!(ended.stderr.contains("error: OW-6001: cannot read the manifest absent.yaml: "), "{ended:#?}");

@@ -3,9 +3,25 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// After this a process counts as stuck and is killed, so that its test fails and does not wait for ever.
+const STUCK: Duration = Duration::from_secs(180);
+
+/// Kills a process that is stuck, until the guard is dropped.
+fn guard(child: &Child) -> Sender<()> {
+    let (guard, done) = channel();
+    let pid = Pid::from_child(child);
+    std::thread::spawn(move || {
+        if done.recv_timeout(STUCK) == Err(RecvTimeoutError::Timeout) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    guard
+}
 
 /// A command in a folder, without what the surroundings set for it.
 pub fn onceward(folder: &Path, args: &[&str]) -> Command {
@@ -41,7 +57,10 @@ impl Ended {
 
 /// Runs a command to its end.
 pub fn finish(mut command: Command) -> Ended {
-    let output = command.output().expect("the binary starts");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary starts");
+    let _guard = guard(&child);
+    let output = child.wait_with_output().expect("it ends");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
@@ -49,6 +68,7 @@ pub fn finish(mut command: Command) -> Ended {
 /// A process that is watched. It is killed with the test that has it.
 pub struct Watched {
     child: Child,
+    _guard: Sender<()>,
     lines: Receiver<String>,
     seen: Vec<String>,
     stdout: Option<ChildStdout>,
@@ -57,7 +77,8 @@ pub struct Watched {
 impl Watched {
     /// Starts a command.
     pub fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -66,7 +87,7 @@ impl Watched {
             }
         });
         let stdout = child.stdout.take();
-        Watched { child, lines, seen: Vec::new(), stdout }
+        Watched { _guard: guard(&child), child, lines, seen: Vec::new(), stdout }
     }
 
     /// Waits for a line on standard error.

@@ -62,8 +62,7 @@ impl Project {
             writeln!(texts[file], r#"{{"key":"k{key}","value":{value},"at":"{at}"}}"#).expect("a String");
             if value % 2 == 0 {
                 let window = windows.entry((key, hour)).or_insert((0, 0, u64::MAX, 0));
-                *window =
-                    (window.0 + 1, window.1 + value, window.2.min(value), window.3.max(value));
+                *window = (window.0 + 1, window.1 + value, window.2.min(value), window.3.max(value));
             }
         }
         for (index, text) in texts.iter().enumerate() {

@@ -69,7 +69,10 @@ fn a_source_without_files_is_named_with_its_line() {
 fn a_row_that_cannot_be_read_stops_the_run_and_is_named() {
     let project = Project::new(MANIFEST);
     let good = "{\"key\":\"a\",\"value\":2,\"at\":\"2026-05-01T10:00:00Z\"}\n";
-    project.write("data/rows.jsonl", &format!("{good}{good}{{\"key\":\"a\",\"value\":\"x\",\"at\":\"2026-05-01T10:00:00Z\"}}\n"));
+    project.write(
+        "data/rows.jsonl",
+        &format!("{good}{good}{{\"key\":\"a\",\"value\":\"x\",\"at\":\"2026-05-01T10:00:00Z\"}}\n"),
+    );
     let ended = project.run(&[]).expect(1);
     assert!(ended.stderr.contains("error: OW-4001: ") && ended.stderr.contains("position 3"), "{ended:#?}");
     assert!(ended.stderr.contains("\n  --> pipeline.yaml:"), "{ended:#?}");

@@ -12,7 +12,10 @@ fn jsonl_in_and_jsonl_out() {
     assert_eq!(ended.row("computations", "per_key")[..3], ["5,000", &rows_out, "0"]);
     assert_eq!(ended.row("sinks", "sums"), [&rows_out, "0"]);
     assert_eq!(ended.row("paths", "rows -> even -> per_key -> sums"), ["exactly-once"]);
-    assert!(ended.stderr.contains("pipeline sums, data directory ./.onceward/sums\nstarting new\n"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("pipeline sums, data directory ./.onceward/sums\nstarting new\n"),
+        "{ended:#?}"
+    );
     assert!(!ended.stderr.contains("warning"), "{ended:#?}");
     assert!(project.folder().join(".onceward/sums").is_dir());
 }
@@ -78,4 +81,22 @@ fn paths_are_relative_to_the_manifest_and_the_data_directory_to_the_current_fold
     crate::process::finish(crate::process::onceward(elsewhere.path(), &args)).expect(0);
     assert_eq!(project.rows("out", 0), expected);
     assert!(elsewhere.path().join(".onceward/sums").is_dir());
+}
+
+#[test]
+fn plain_progress_is_printed_from_the_first_epoch_to_the_last() {
+    let (project, expected) = Project::with_rows(10_000, 3);
+    let ended = project.run(&["--plain"]).expect(0);
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("progress ")).collect();
+    let names = |line: &str| {
+        let fields = line.split(' ').skip(1).filter_map(|field| field.split_once('='));
+        fields.map(|(name, _)| name.to_owned()).take(5).collect::<Vec<_>>()
+    };
+    assert_eq!(names(lines[0]), ["epoch", "rows", "rows_per_s", "owed", "watermark"]);
+    assert!(lines[0].starts_with("progress epoch=0 rows=0 rows_per_s=0 owed=0 watermark=- "), "{ended:#?}");
+    let last = lines.last().expect("a line");
+    assert_eq!(names(last), names(lines[0]));
+    let delivered =
+        format!(" owed=0 watermark=end delivered={} late=0 parts=3/3 read.rows=100% ", expected.len());
+    assert!(last.contains(" rows=10000 ") && last.contains(&delivered), "{ended:#?}");
 }

@@ -18,7 +18,9 @@ fn stop_and_go_on(signal: Signal) {
     assert_ne!(project.rows("out", 0), expected, "it was not stopped on the way");
 
     let ended = project.run(&[]).expect(0);
-    assert!(ended.stderr.contains("\nresuming from epoch "), "{ended:#?}");
+    let epoch = ended.stderr.split("\nresuming from epoch ").nth(1).and_then(|rest| rest.lines().next());
+    let epoch: u64 = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or_else(|| panic!("{ended:#?}"));
+    assert!(epoch > 1 && ended.stderr.contains(&format!("\nprogress epoch={epoch} ")), "{ended:#?}");
     assert_eq!(project.rows("out", 0), expected);
     assert_eq!(ended.row("sources", "rows")[0], "40,000");
     assert_eq!(ended.row("computations", "per_key")[..3], ["20,000", &expected.len().to_string(), "0"]);
@@ -76,7 +78,10 @@ fn a_stop_that_takes_longer_than_the_shutdown_timeout_is_given_up() {
     run.wait_for_progress();
     run.signal(Signal::TERM);
     let ended = run.finish_unread().expect(130);
-    assert!(ended.stderr.contains("giving up: the clean stop took longer than shutdownTimeout (200ms)"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("giving up: the clean stop took longer than shutdownTimeout (200ms)"),
+        "{ended:#?}"
+    );
     assert!(ended.stderr.contains("error: OW-5505: "), "{ended:#?}");
     project.run(&[]).expect(0);
     assert_eq!(project.rows("out", 0), expected);

@@ -41,7 +41,10 @@ fn without_require_one_line_warns_and_names_the_weakest_element() {
 fn a_reader_of_rows_that_goes_is_an_error_and_no_panic() {
     let (project, _) = Project::with_rows(40_000, 1);
     project.edit("exactly_once", "at_least_once");
-    project.edit("inputs: [per_key]\n      type: file\n      config: { path: out, format: jsonl }", "inputs: [rows]\n      type: stdout");
+    project.edit(
+        "inputs: [per_key]\n      type: file\n      config: { path: out, format: jsonl }",
+        "inputs: [rows]\n      type: stdout",
+    );
     let mut run = project.watch(&["--plain"]);
     let mut first = String::new();
     BufReader::new(run.take_stdout()).read_line(&mut first).expect("a row");

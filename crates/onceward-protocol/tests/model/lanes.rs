@@ -2,7 +2,8 @@
 //!
 //! A job is known by a small number; the protocol's own types are built from it wherever something
 //! is decided. Everything in flight is a set from which any member may be next, so that loss, delay
-//! and reordering are the same thing: a member that is not chosen.
+//! and reordering are the same thing: a member that is not chosen. Steps that commute are taken
+//! together; docs/design/model.md says which, and why nothing is lost by it.
 
 use arrayvec::ArrayVec;
 use onceward_protocol::chain::own_commit;
@@ -56,8 +57,10 @@ pub struct Bounds {
     pub producers: usize,
     /// Jobs that the consuming partition is granted to.
     pub consumers: usize,
-    /// Messages between the jobs in flight at once, at most [`NET`].
+    /// Packets in flight between the jobs at once, at most [`NET`].
     pub net: usize,
+    /// Handshakes that nobody needed: a repeated greeting that arrives late.
+    pub spurious: u8,
     /// Accepted messages that may wait to be taken; with 0 they are taken at once.
     pub queue: usize,
 }
@@ -80,16 +83,23 @@ pub struct Talk {
 /// What travels between the jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Packet {
-    Hello { producer: u8 },
     Open { talk: Talk, frontier: u8 },
     Batch { talk: Talk, sequence: u8, message: u8 },
-    Ack { talk: Talk, frontier: u8 },
+}
+
+impl Packet {
+    fn talk(self) -> Talk {
+        match self {
+            Packet::Open { talk, .. } | Packet::Batch { talk, .. } => talk,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Life {
     /// Read its state before the grant (only with LOAD-AFTER-GRANT off).
     Early,
+    /// Owns the partition and has not read its state yet.
     Granted,
     Running,
     Ended,
@@ -115,8 +125,8 @@ struct Producer {
 struct Epoch {
     number: u8,
     frontier: u8,
-    /// The store's answer, once it has arrived: whether the epoch was accepted.
-    answer: Option<bool>,
+    /// Whether the store has accepted it; the job does not know yet.
+    accepted: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -161,6 +171,7 @@ pub struct State {
     consumers: ArrayVec<Consumer, JOBS>,
     net: ArrayVec<Packet, NET>,
     commits: ArrayVec<Submitted, COMMITS>,
+    spurious: u8,
     broken: Option<&'static str>,
 }
 
@@ -171,19 +182,19 @@ pub enum Action {
     GrantProducer(u8),
     GrantConsumer(u8),
     LoadBeforeGrant(u8),
-    LoadProducer(u8),
     LoadConsumer(u8),
     CrashProducer(u8),
     CrashConsumer(u8),
+    Handshake { producer: u8, consumer: u8, needed: bool },
     Deliver(Packet, u8),
-    SayHello(u8),
     SendBatch { producer: u8, message: u8 },
     Take { consumer: u8, message: u8 },
     CloseEpoch { consumer: u8, epoch: u8, frontier: u8 },
-    StoreDecides(Submitted),
-    CommitAnswered { consumer: u8, epoch: u8, accepted: bool },
+    StoreAccepts(Submitted),
+    StoreRefuses(Submitted),
+    CommitAnswered { consumer: u8, epoch: u8 },
     CommitUnknown { consumer: u8, epoch: u8, own: bool },
-    Acknowledge { consumer: u8, frontier: u8 },
+    Acknowledge { consumer: u8, producer: u8, frontier: u8 },
     CommitProgress { producer: u8, finished: u8 },
 }
 
@@ -301,10 +312,7 @@ impl State {
     }
     /// A session nonce that nothing in sight remembers: as good as one never used before.
     fn fresh(&self, producer: u8, consumer: u8) -> u8 {
-        let packets = self.net.iter().filter_map(|packet| match packet {
-            Packet::Hello { .. } => None,
-            Packet::Open { talk, .. } | Packet::Batch { talk, .. } | Packet::Ack { talk, .. } => Some(*talk),
-        });
+        let packets = self.net.iter().map(|packet| packet.talk());
         let jobs = self.producers.iter().map(|job| job.talk).chain(self.consumers.iter().map(|job| job.talk));
         let used: ArrayVec<Talk, { NET + 2 * JOBS }> = packets.chain(jobs.flatten()).collect();
         (0..).find(|nonce| !used.contains(&Talk { producer, consumer, nonce: *nonce })).unwrap_or(u8::MAX)
@@ -404,7 +412,6 @@ impl Lanes {
         let mut next = state.clone();
         let packet = next.net.remove(index);
         match packet {
-            Packet::Hello { producer } => next.open_session(producer, job),
             Packet::Batch { talk, sequence, message } => {
                 if self.bounds.queue > 0 && state.consumers[job as usize - 1].queue.len() >= self.bounds.queue {
                     return None;
@@ -414,16 +421,6 @@ impl Lanes {
             Packet::Open { talk, frontier } => {
                 next.broken = next.producers[job as usize - 1].open(talk, frontier, job).err();
             }
-            Packet::Ack { talk, frontier } => {
-                let producer = &mut next.producers[job as usize - 1];
-                if producer.talk == Some(talk) {
-                    producer.acked = producer.acked.max(frontier);
-                    if producer.sent < frontier {
-                        producer.sent = frontier;
-                        producer.read = producer.read.max(frontier);
-                    }
-                }
-            }
         }
         Some(next)
     }
@@ -431,7 +428,9 @@ impl Lanes {
     fn grants(&self, state: &State, out: &mut Vec<(Action, State)>) {
         if state.producers.len() < self.bounds.producers {
             let mut next = state.clone();
-            next.producers.push(Producer { life: Life::Granted, ..Producer::ended() });
+            let mut job = Producer::ended();
+            job.load(&state.source);
+            next.producers.push(job);
             next.source.granted = next.producers.len() as u8;
             out.push((Action::GrantProducer(next.source.granted), next));
         }
@@ -469,23 +468,27 @@ impl Lanes {
             change(&mut next);
             next
         };
-        // The last job that the bounds allow does not crash, so that somebody can finish.
-        if job.life != Life::Ended && number as usize != self.bounds.producers {
-            let next = with(&|next| next.producers[index] = Producer::ended());
-            out.push((Action::CrashProducer(number), next));
-        }
-        if job.life == Life::Granted {
-            let next = with(&|next| next.producers[index].load(&state.source));
-            out.push((Action::LoadProducer(number), next));
-        }
         if job.life != Life::Running {
             return;
         }
+        // A crash shows only once somebody takes over.
+        if index + 1 < state.producers.len() {
+            let next = with(&|next| next.producers[index] = Producer::ended());
+            out.push((Action::CrashProducer(number), next));
+        }
         let room = state.net.len() < self.bounds.net;
-        let hello = Packet::Hello { producer: number };
-        let matched = job.talk.is_some_and(|talk| state.consumers[talk.consumer as usize - 1].talk == Some(talk));
-        if room && !matched && !state.net.contains(&hello) {
-            out.push((Action::SayHello(number), with(&|next| next.send(hello))));
+        for consumer in 1..=state.consumers.len() as u8 {
+            let open = state.consumers[consumer as usize - 1].talk;
+            let under_way = |talk| state.net.iter().any(|packet| matches!(packet, Packet::Open { talk: t, .. } if *t == talk));
+            let needed = open.is_none_or(|talk| talk.producer < number || (job.talk != open && !under_way(talk)));
+            let running = state.consumers[consumer as usize - 1].life == Life::Running;
+            if room && running && (needed || state.spurious < self.bounds.spurious) {
+                let next = with(&|next| {
+                    next.spurious += u8::from(!needed);
+                    next.open_session(number, consumer);
+                });
+                out.push((Action::Handshake { producer: number, consumer, needed }, next));
+            }
         }
         if let Some(talk) = job.talk
             && room
@@ -530,7 +533,7 @@ impl Lanes {
             change(&mut next);
             next
         };
-        if job.life != Life::Ended && number as usize != self.bounds.consumers {
+        if job.life != Life::Ended && index + 1 < state.consumers.len() {
             let next = with(&|next| next.consumers[index] = Consumer::ended());
             out.push((Action::CrashConsumer(number), next));
         }
@@ -557,15 +560,18 @@ impl Lanes {
             out.push((Action::CloseEpoch { consumer: number, epoch, frontier: job.taken }, next));
         }
         if let Some(front) = job.open.first() {
-            if let Some(accepted) = front.answer {
-                let next = with(&|next| settle(&mut next.consumers[index], accepted));
-                out.push((Action::CommitAnswered { consumer: number, epoch: front.number, accepted }, next));
+            if front.accepted {
+                let next = with(&|next| settle(&mut next.consumers[index], true));
+                out.push((Action::CommitAnswered { consumer: number, epoch: front.number }, next));
             }
             let generation = generation(self.generation_of(number));
             let own = self.off(Rule::OwnCommit)
                 || own_commit(head(state.target.head), generation, front.number.into());
-            let next = with(&|next| settle(&mut next.consumers[index], own));
-            out.push((Action::CommitUnknown { consumer: number, epoch: front.number, own }, next));
+            // The last job that the bounds allow does not fail, so that somebody can finish.
+            if own || number as usize != self.bounds.consumers {
+                let next = with(&|next| settle(&mut next.consumers[index], own));
+                out.push((Action::CommitUnknown { consumer: number, epoch: front.number, own }, next));
+            }
         }
         self.acknowledge(state, index, out);
     }
@@ -582,7 +588,7 @@ impl Lanes {
             frontier: job.taken,
         });
         next.commits.sort_unstable();
-        job.open.push(Epoch { number: epoch, frontier: job.taken, answer: None });
+        job.open.push(Epoch { number: epoch, frontier: job.taken, accepted: false });
         job.last = (generation, epoch);
     }
 
@@ -590,24 +596,24 @@ impl Lanes {
     fn acknowledge(&self, state: &State, index: usize, out: &mut Vec<(Action, State)>) {
         let job = &state.consumers[index];
         let closed = job.open.last().map_or(job.committed, |epoch| epoch.frontier);
-        let reached = match self.without {
+        let frontier = match self.without {
             Some(Rule::AckCommitted) => job.taken,
             Some(Rule::AckImpliesDurable) => closed,
             _ => job.committed,
         };
         let Some(talk) = job.talk else { return };
-        let producer = &state.producers[talk.producer as usize - 1];
-        let wanted = producer.talk == Some(talk) && producer.acked < reached;
-        let packet = Packet::Ack { talk, frontier: reached };
-        if wanted && state.net.len() < self.bounds.net && !state.net.contains(&packet) {
-            let mut next = state.clone();
-            next.send(packet);
-            out.push((Action::Acknowledge { consumer: index as u8 + 1, frontier: reached }, next));
+        let mut next = state.clone();
+        let producer = &mut next.producers[talk.producer as usize - 1];
+        if producer.talk == Some(talk) && producer.acked < frontier {
+            producer.acked = frontier;
+            producer.sent = producer.sent.max(frontier);
+            producer.read = producer.read.max(frontier);
+            out.push((Action::Acknowledge { consumer: index as u8 + 1, producer: talk.producer, frontier }, next));
         }
     }
 
     /// The store decides about an epoch on its way to it, whether or not its job is still there.
-    fn decide(&self, state: &State, index: usize) -> State {
+    fn decide(&self, state: &State, index: usize) -> (Action, State) {
         let mut next = state.clone();
         let commit = next.commits.remove(index);
         let owner = state.target.granted;
@@ -628,10 +634,14 @@ impl Lanes {
             }
         }
         let job = &mut next.consumers[commit.job as usize - 1];
-        if let Some(epoch) = job.open.iter_mut().find(|epoch| epoch.number == commit.epoch) {
-            epoch.answer = Some(accepted);
+        let open = job.open.iter_mut().find(|epoch| epoch.number == commit.epoch);
+        match open {
+            Some(epoch) if accepted => epoch.accepted = true,
+            // `Fenced` ends the job. To hear of it late is to be judged late.
+            Some(_) => *job = Consumer::ended(),
+            None => {}
         }
-        next
+        (if accepted { Action::StoreAccepts(commit) } else { Action::StoreRefuses(commit) }, next)
     }
 }
 
@@ -658,6 +668,7 @@ impl Model for Lanes {
             consumers: ArrayVec::new(),
             net: ArrayVec::new(),
             commits: ArrayVec::new(),
+            spurious: 0,
             broken: None,
         }
     }
@@ -671,17 +682,15 @@ impl Model for Lanes {
                 continue;
             }
             let jobs: ArrayVec<Life, JOBS> = match packet {
-                Packet::Hello { .. } | Packet::Batch { .. } => state.consumers.iter().map(|job| job.life).collect(),
-                Packet::Open { .. } | Packet::Ack { .. } => state.producers.iter().map(|job| job.life).collect(),
+                Packet::Batch { .. } => state.consumers.iter().map(|job| job.life).collect(),
+                Packet::Open { .. } => state.producers.iter().map(|job| job.life).collect(),
             };
             for (job, _) in jobs.iter().enumerate().filter(|(_, life)| **life == Life::Running) {
                 let job = job as u8 + 1;
                 out.extend(self.deliver(state, index, job).map(|next| (Action::Deliver(*packet, job), next)));
             }
         }
-        for (index, commit) in state.commits.iter().enumerate() {
-            out.push((Action::StoreDecides(commit.clone()), self.decide(state, index)));
-        }
+        out.extend((0..state.commits.len()).map(|index| self.decide(state, index)));
     }
 
     fn violation(&self, state: &State) -> Option<String> {
@@ -692,12 +701,12 @@ impl Model for Lanes {
             return Some(format!("applied {:?}: not each exactly once and in order", state.applied));
         }
         let applied = state.applied.len() as u8;
-        let acks = state.net.iter().filter_map(|packet| match packet {
-            Packet::Ack { frontier, .. } | Packet::Open { frontier, .. } => Some(*frontier),
-            Packet::Hello { .. } | Packet::Batch { .. } => None,
+        let opens = state.net.iter().filter_map(|packet| match packet {
+            Packet::Open { frontier, .. } => Some(*frontier),
+            Packet::Batch { .. } => None,
         });
         let heard = state.producers.iter().map(|job| job.acked);
-        if let Some(ack) = acks.chain(heard).find(|ack| *ack > applied) {
+        if let Some(ack) = opens.chain(heard).find(|ack| *ack > applied) {
             return Some(format!("{ack} is acknowledged, but only {applied} is committed"));
         }
         if state.source.frontier > applied {
@@ -707,11 +716,6 @@ impl Model for Lanes {
     }
 
     fn is_settled(&self, state: &State) -> bool {
-        let done = state.applied.len() == self.bounds.messages as usize
-            && state.source.frontier == self.bounds.messages;
-        let spent = |life: Option<Life>, granted, bound| granted == bound && life == Some(Life::Ended);
-        done
-            || spent(state.producers.last().map(|job| job.life), state.producers.len(), self.bounds.producers)
-            || spent(state.consumers.last().map(|job| job.life), state.consumers.len(), self.bounds.consumers)
+        state.applied.len() == self.bounds.messages as usize && state.source.frontier == self.bounds.messages
     }
 }

@@ -18,7 +18,7 @@ pub trait Model {
     fn steps(&self, state: &Self::State, out: &mut Vec<(Self::Action, Self::State)>);
     /// The broken invariant, if one is.
     fn violation(&self, state: &Self::State) -> Option<String>;
-    /// Whether nothing is missing any more, or nobody is left who could do it within the bounds.
+    /// Whether nothing is missing any more.
     fn is_settled(&self, state: &Self::State) -> bool;
 }
 
