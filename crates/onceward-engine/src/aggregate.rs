@@ -185,9 +185,8 @@ fn not_a_number(value: &Value<'_>) -> String {
 }
 
 fn extreme(held: &mut Extreme, value: Value<'_>, wanted: std::cmp::Ordering) -> Result<(), String> {
-    let incomparable = |held: &Value<'_>| {
-        format!("cannot compare {} with {}", value.type_name(), held.type_name())
-    };
+    let incomparable =
+        |held: &Value<'_>| format!("cannot compare {} with {}", value.type_name(), held.type_name());
     let replace = match (&*held, &value) {
         (Extreme::None, Value::Null | Value::List(_) | Value::Map(_)) => {
             return Err(format!("{} has no order", value.type_name()));

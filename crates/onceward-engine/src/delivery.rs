@@ -12,8 +12,8 @@ use onceward_store::{TableId, WriteBatch};
 
 use crate::entropy::Nonces;
 use crate::error::EngineError;
-use crate::job::{JobEnd, Request, TargetAnswer, TargetCall};
-use crate::stored::{Stored, cursor_key, encode_chunk, outbox_key};
+use crate::job::{JobEnd, Request, SinkStats, TargetAnswer, TargetCall};
+use crate::stored::{Stored, cursor_key, encode_chunk, encode_count, outbox_key, taken_key};
 
 /// Opens in a row that may end without an answer before the job gives up.
 pub const MAX_OPENS: u32 = 20;
@@ -86,7 +86,8 @@ pub struct Delivery {
     owed_bytes: usize,
     block_since: Option<i64>,
     flush: bool,
-    delivered: u64,
+    /// Rows ever put into this outbox by closed epochs.
+    taken: u64,
 }
 
 impl Delivery {
@@ -108,7 +109,7 @@ impl Delivery {
             owed_bytes: 0,
             block_since: None,
             flush: false,
-            delivered: 0,
+            taken: stored.taken.get(&plan.name).copied().unwrap_or(0),
             plan,
         };
         for (epoch, chunk) in stored.outbox.remove(&delivery.plan.name).unwrap_or_default() {
@@ -137,13 +138,12 @@ impl Delivery {
     pub fn is_full(&self) -> bool {
         self.owed_bytes + self.gathering.bytes() > MAX_OWED_BYTES
     }
-    /// Rows owed to the target.
-    pub fn owed(&self) -> u64 {
-        (self.owed_rows + self.gathering.len()) as u64
-    }
-    /// Rows that the target has confirmed to this job.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
+    /// Current figures.
+    pub fn figures(&self) -> SinkStats {
+        let gathering = self.gathering.len() as u64;
+        let in_epochs: usize = self.in_epochs.iter().map(|(_, chunk)| chunk.len()).sum();
+        let owed = self.owed_rows as u64 + in_epochs as u64 + gathering;
+        SinkStats { sink: self.plan.number, delivered: (self.taken + gathering).saturating_sub(owed), owed }
     }
     /// Close and write blocks as soon as there is anything in them: the input has ended, or a stop.
     pub fn set_flush(&mut self) {
@@ -176,6 +176,8 @@ impl Delivery {
             // Committed before the first attempt, never lowered.
             self.cursor.intended = self.cursor.intended.max(chunk.last().unwrap_or_default());
             self.cursor_dirty = true;
+            self.taken += chunk.len() as u64;
+            writes.put(TableId::META, &taken_key(&self.plan.name), &encode_count(self.taken));
             self.in_epochs.push_back((epoch, Arc::new(chunk)));
         }
         match self.state {
@@ -232,7 +234,8 @@ impl Delivery {
         }
         let since = *self.block_since.get_or_insert(now);
         let due = since.saturating_add(self.plan.policy.max_age_us);
-        let full = self.owed_rows >= self.plan.policy.max_rows || self.owed_bytes >= self.plan.policy.max_bytes;
+        let full =
+            self.owed_rows >= self.plan.policy.max_rows || self.owed_bytes >= self.plan.policy.max_bytes;
         if !(full || self.flush || due <= now) {
             return Some(due);
         }
@@ -261,7 +264,8 @@ impl Delivery {
                     range = index + 1..index + 1;
                     continue;
                 }
-                let over = rows + 1 > self.plan.policy.max_rows || bytes + payload.len() > self.plan.policy.max_bytes;
+                let over = rows + 1 > self.plan.policy.max_rows
+                    || bytes + payload.len() > self.plan.policy.max_bytes;
                 if rows > 0 && over {
                     if !range.is_empty() {
                         block.parts.push((chunk.clone(), range));
@@ -312,7 +316,6 @@ impl Delivery {
             }
             self.owed_rows -= chunk.len();
             self.owed_bytes -= chunk.bytes();
-            self.delivered += chunk.len() as u64;
             self.to_delete.push(*epoch);
             self.owed.pop_front();
         }
@@ -339,29 +342,34 @@ impl Delivery {
         };
         match (self.state, answer) {
             (State::Fencing(fence), TargetAnswer::Done) => self.state = State::ToProve(fence),
-            (State::Reading(fence), TargetAnswer::Marker(marker)) => match self.cursor.decide(marker, fence) {
-                OpenDecision::Fenced => {
-                    return Err(JobEnd::Fenced(format!("another open of sink {} came after ours", self.plan.name)));
+            (State::Reading(fence), TargetAnswer::Marker(marker)) => {
+                match self.cursor.decide(marker, fence) {
+                    OpenDecision::Fenced => {
+                        return Err(JobEnd::Fenced(format!(
+                            "another open of sink {} came after ours",
+                            self.plan.name
+                        )));
+                    }
+                    OpenDecision::Stop(reason) => {
+                        return Err(JobEnd::Failed(EngineError::Marker {
+                            sink: self.plan.name.clone(),
+                            partition: self.partition.clone(),
+                            reason,
+                        }));
+                    }
+                    OpenDecision::Create => {
+                        let marker = Marker { position: self.cursor.finished, fence };
+                        self.call(TargetCall::CreateMarker(marker), out);
+                        self.state = State::Creating(fence);
+                    }
+                    OpenDecision::Resume(position) => {
+                        self.opens = 0;
+                        self.finish(position);
+                        self.cursor.marked = self.cursor.marked.max(position);
+                        self.state = self.opened(fence);
+                    }
                 }
-                OpenDecision::Stop(reason) => {
-                    return Err(JobEnd::Failed(EngineError::Marker {
-                        sink: self.plan.name.clone(),
-                        partition: self.partition.clone(),
-                        reason,
-                    }));
-                }
-                OpenDecision::Create => {
-                    let marker = Marker { position: self.cursor.finished, fence };
-                    self.call(TargetCall::CreateMarker(marker), out);
-                    self.state = State::Creating(fence);
-                }
-                OpenDecision::Resume(position) => {
-                    self.opens = 0;
-                    self.finish(position);
-                    self.cursor.marked = self.cursor.marked.max(position);
-                    self.state = self.opened(fence);
-                }
-            },
+            }
             (State::Creating(fence), TargetAnswer::Done) => {
                 self.opens = 0;
                 self.state = self.opened(fence);

@@ -7,7 +7,9 @@ use onceward_protocol::{Position, StopReason};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EngineError {
     /// A message that a step cannot process. The pipeline fails rather than skip it.
-    #[error("OW-4001: stream {stream}, partition {partition}, position {position}, {step}: {reason}. Fix the data or the step; nothing after this message was taken")]
+    #[error(
+        "OW-4001: stream {stream}, partition {partition}, position {position}, {step}: {reason}. Fix the data or the step; nothing after this message was taken"
+    )]
     Poison {
         /// The stream the message is on.
         stream: String,
@@ -39,7 +41,9 @@ pub enum EngineError {
         error: ConnectorError,
     },
     /// A target whose progress marker cannot be trusted (TRUST-WINDOW, OPENING).
-    #[error("OW-4002: sink {sink} of {partition} stopped: {reason}. Somebody changed or restored the target; nothing was written. Restore the target's marker, or write to a new target")]
+    #[error(
+        "OW-4002: sink {sink} of {partition} stopped: {reason}. Somebody changed or restored the target; nothing was written. Restore the target's marker, or write to a new target"
+    )]
     Marker {
         /// The sink.
         sink: String,
@@ -49,7 +53,9 @@ pub enum EngineError {
         reason: StopReason,
     },
     /// A target whose answers stayed unknown.
-    #[error("OW-4003: sink {sink} of {partition}: {attempts} opens in a row ended without an answer, the last with: {reason}")]
+    #[error(
+        "OW-4003: sink {sink} of {partition}: {attempts} opens in a row ended without an answer, the last with: {reason}"
+    )]
     TargetUnreachable {
         /// The sink.
         sink: String,
@@ -61,7 +67,9 @@ pub enum EngineError {
         reason: String,
     },
     /// Stored bytes that this version did not write.
-    #[error("OW-4004: {partition}: the stored {what} cannot be read; the store was written by another version or damaged. Nothing was changed")]
+    #[error(
+        "OW-4004: {partition}: the stored {what} cannot be read; the store was written by another version or damaged. Nothing was changed"
+    )]
     Stored {
         /// The partition.
         partition: String,
@@ -69,7 +77,9 @@ pub enum EngineError {
         what: String,
     },
     /// A rule of the protocol does not hold. Always a bug; the job ends before it can do harm.
-    #[error("OW-4005: {partition}: invariant {rule} is broken: {detail}. Please report this; what was committed is safe")]
+    #[error(
+        "OW-4005: {partition}: invariant {rule} is broken: {detail}. Please report this; what was committed is safe"
+    )]
     Invariant {
         /// The partition.
         partition: String,

@@ -150,7 +150,7 @@ impl Tree {
         let stage = &self.stages[0];
         let mut slots = std::mem::take(&mut scratch.slots[0]);
         let result = (|| {
-            if stage.fields.len() > 0 {
+            if !stage.fields.is_empty() {
                 stage.scanner.scan(record, &mut slots).map_err(|error| failure("reading", error))?;
             }
             let row = Row::new(record, &slots, &stage.scanner);
@@ -183,7 +183,8 @@ impl Tree {
                     Ok(Value::Bool(true)) => self.walk(then, stage, row, record, scratch, emit)?,
                     Ok(Value::Bool(false)) => {}
                     Ok(other) => {
-                        let reason = format!("a filter must be true or false, this one is {}", other.type_name());
+                        let reason =
+                            format!("a filter must be true or false, this one is {}", other.type_name());
                         return Err(StepFailure { step: step.clone(), reason });
                     }
                     Err(error) => return Err(failure(step, error)),
@@ -236,7 +237,7 @@ impl Tree {
             }
             record.push(b'}');
             let stage = &self.stages[next];
-            if stage.fields.len() > 0 {
+            if !stage.fields.is_empty() {
                 stage.scanner.scan(&record, &mut slots).map_err(|error| failure(step, error))?;
             }
             let row = Row::new(&record, &slots, &stage.scanner);

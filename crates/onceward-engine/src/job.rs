@@ -137,15 +137,22 @@ pub struct JobStats {
     pub late: u64,
     /// Rows put into outboxes, over the partition's whole life.
     pub rows_out: u64,
-    /// Rows that targets have confirmed to this job.
-    pub delivered: u64,
     /// Last committed epoch.
     pub epoch: u64,
     /// Effective watermark.
     pub watermark: Watermark,
     /// Keys held in open windows.
     pub keys: u64,
-    /// Rows owed to targets.
+}
+
+/// Figures of one sink of one job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SinkStats {
+    /// The sink's number.
+    pub sink: u32,
+    /// Rows that the target has confirmed, over the partition's whole life.
+    pub delivered: u64,
+    /// Rows owed to the target.
     pub owed: u64,
 }
 
@@ -156,11 +163,9 @@ impl Default for JobStats {
             repeats: 0,
             late: 0,
             rows_out: 0,
-            delivered: 0,
             epoch: 0,
             watermark: Watermark::NONE,
             keys: 0,
-            owed: 0,
         }
     }
 }
@@ -186,6 +191,13 @@ impl Job {
         match self {
             Job::Source(job) => job.stats(),
             Job::Keyed(job) => job.stats(),
+        }
+    }
+    /// Current figures of its sinks.
+    pub fn sinks(&self) -> Vec<SinkStats> {
+        match self {
+            Job::Source(job) => job.sinks().collect(),
+            Job::Keyed(job) => job.sinks().collect(),
         }
     }
 }

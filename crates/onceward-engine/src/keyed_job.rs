@@ -16,7 +16,7 @@ use crate::delivery::SinkPlan;
 use crate::entropy::Nonces;
 use crate::error::EngineError;
 use crate::fused::{Emit, Scratch, Tree, json_member};
-use crate::job::{Event, JobEnd, JobStats, Request};
+use crate::job::{Event, JobEnd, JobStats, Request, SinkStats};
 use crate::lane::{LaneBatch, LaneMessage};
 use crate::lane_in::LaneIn;
 use crate::ledger::Ledger;
@@ -133,8 +133,7 @@ impl KeyedJob {
             .collect();
         let ledger = Ledger::new(plan.partition.clone(), generation, stored.head.head);
         let sink_nonces = Nonces::new(nonces.next_u64());
-        let outputs =
-            Outputs::new(&plan.sinks, &plan.partition, &mut stored, sink_nonces, ledger.current());
+        let outputs = Outputs::new(&plan.sinks, &plan.partition, &mut stored, sink_nonces, ledger.current());
         Ok(KeyedJob {
             window: Tumbling { size: plan.spec.window_us, allowed_lateness: plan.spec.allowed_lateness_us },
             by_key: lanes.iter().enumerate().map(|(index, lane)| (lane.key(), index)).collect(),
@@ -163,18 +162,19 @@ impl KeyedJob {
 
     /// Current figures.
     pub fn stats(&self) -> JobStats {
-        let (owed, delivered) = self.outputs.figures();
         JobStats {
             rows_in: self.counters.rows_in,
             repeats: self.repeats,
             late: self.counters.late,
             rows_out: self.counters.rows_out,
-            delivered,
             epoch: self.ledger.committed(),
             watermark: self.effective,
             keys: self.state.keys(),
-            owed,
         }
+    }
+    /// Figures of its sinks.
+    pub fn sinks(&self) -> impl Iterator<Item = SinkStats> {
+        self.outputs.figures()
     }
 
     /// Takes one event.
@@ -233,7 +233,9 @@ impl KeyedJob {
         let consumer = self.ledger.generation();
         let lane = &mut self.lanes[index];
         match message {
-            LaneMessage::Hello { producer, .. } => lane.open(producer, consumer, self.nonces.next_u64(), out),
+            LaneMessage::Hello { producer, .. } => {
+                lane.hello(producer, consumer, self.nonces.next_u64(), out)
+            }
             LaneMessage::Batch(batch) => {
                 let producer = batch.session.producer;
                 if lane.receive(batch, self.plan.mutants) == Verdict::Gap {
@@ -260,7 +262,11 @@ impl KeyedJob {
         }
         let wake = self.outputs.poll(now, out).unwrap_or(i64::MAX);
         if self.is_done() {
-            return Err(if self.stopping && !self.has_completed() { JobEnd::Stopped } else { JobEnd::Completed });
+            return Err(if self.stopping && !self.has_completed() {
+                JobEnd::Stopped
+            } else {
+                JobEnd::Completed
+            });
         }
         let wake = wake.min(self.next_close(now));
         out.push(Request::Wake(wake.max(now + 1)));
@@ -282,7 +288,9 @@ impl KeyedJob {
                 return Ok(());
             }
             let count = self.lanes.len();
-            let next = (0..count).map(|step| (self.next_lane + step) % count).find(|lane| self.lanes[*lane].has_input());
+            let next = (0..count)
+                .map(|step| (self.next_lane + step) % count)
+                .find(|lane| self.lanes[*lane].has_input());
             let Some(index) = next else { return Ok(()) };
             self.next_lane = (index + 1) % count;
             self.take_batch(index, out)?;
@@ -292,7 +300,8 @@ impl KeyedJob {
     fn take_batch(&mut self, index: usize, out: &mut Vec<Request>) -> Result<(), JobEnd> {
         let Some((batch, mut cursor, mut marks)) = self.lanes[index].take_head() else { return Ok(()) };
         let room = self.plan.limits.max_rows.saturating_sub(self.epoch_rows + self.outputs.gathered_rows());
-        let stop = batch.entries.len().min(cursor.saturating_add(usize::try_from(room).unwrap_or(usize::MAX)));
+        let stop =
+            batch.entries.len().min(cursor.saturating_add(usize::try_from(room).unwrap_or(usize::MAX)));
         while cursor < stop {
             // Up to the next watermark the effective one stands still.
             let until = match batch.watermarks.get(marks) {
@@ -320,7 +329,13 @@ impl KeyedJob {
         Ok(())
     }
 
-    fn take_entries(&mut self, index: usize, batch: &LaneBatch, from: usize, until: usize) -> Result<(), JobEnd> {
+    fn take_entries(
+        &mut self,
+        index: usize,
+        batch: &LaneBatch,
+        from: usize,
+        until: usize,
+    ) -> Result<(), JobEnd> {
         let lane = &mut self.lanes[index];
         for (number, entry) in batch.entries[from..until].iter().enumerate() {
             // Two stages ahead: first the index line, later the entry that it names.
@@ -373,7 +388,8 @@ impl KeyedJob {
             if !self.window.closed(start, self.effective) || !self.epoch_has_room() {
                 return Ok(());
             }
-            let limit = self.plan.limits.max_rows.saturating_sub(self.epoch_rows + self.outputs.gathered_rows());
+            let limit =
+                self.plan.limits.max_rows.saturating_sub(self.epoch_rows + self.outputs.gathered_rows());
             let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(MAX_FIRED_AT_ONCE);
             self.counters_dirty = true;
             let KeyedJob { plan, state, outputs, scratch, row, names, window, .. } = self;
@@ -524,6 +540,7 @@ fn write_row(
 /// Appends a time as a JSON text in RFC 3339, UTC.
 fn write_time(micros: i64, out: &mut Vec<u8>) -> Result<(), String> {
     let nanos = micros.rem_euclid(1_000_000) as u32 * 1000;
-    let time = Timestamp::new(micros.div_euclid(1_000_000), nanos).ok_or("a window lies beyond the year 9999")?;
+    let time =
+        Timestamp::new(micros.div_euclid(1_000_000), nanos).ok_or("a window lies beyond the year 9999")?;
     Value::Timestamp(time).write_json(out).map_err(|error| error.to_string())
 }

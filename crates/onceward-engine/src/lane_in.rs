@@ -56,6 +56,12 @@ impl LaneIn {
     pub fn session(&self) -> Option<Session> {
         self.gate.session()
     }
+    /// The producing job announced itself. The session that is open with it already stays.
+    pub fn hello(&mut self, producer: Generation, consumer: Generation, nonce: u64, out: &mut Vec<Request>) {
+        if self.gate.session().is_none_or(|known| known.producer != producer) {
+            self.open(producer, consumer, nonce, out);
+        }
+    }
     /// Opens a new session to the producing job: it starts at the committed frontier, and whatever of an
     /// older session is still queued is dropped.
     pub fn open(&mut self, producer: Generation, consumer: Generation, nonce: u64, out: &mut Vec<Request>) {
@@ -115,7 +121,10 @@ impl LaneIn {
     /// Acknowledges `frontier` to the producer.
     pub fn acknowledge(&self, frontier: Frontier, out: &mut Vec<Request>) {
         if let Some(session) = self.gate.session() {
-            out.push(Request::Lane { to: self.key.producer, message: LaneMessage::Ack { session, frontier } });
+            out.push(Request::Lane {
+                to: self.key.producer,
+                message: LaneMessage::Ack { session, frontier },
+            });
         }
     }
 }

@@ -153,7 +153,8 @@ impl Layout {
             let name = input.str()?.to_owned();
             let creation = Creation(u128::from_be_bytes(input.array()?));
             let count = input.varint()?;
-            let partitions = (0..count).map(|_| input.str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
+            let partitions =
+                (0..count).map(|_| input.str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
             sources.push(LayoutSource { name, creation, partitions });
         }
         let mut keyed = Vec::new();

@@ -26,7 +26,14 @@ impl<E> Ledger<E> {
     /// Starts on top of the stored head.
     pub fn new(partition: PartitionId, generation: Generation, head: Option<Head>) -> Self {
         let committed = head.map_or(0, |head| head.epoch);
-        Ledger { partition, generation, predecessor: head, committed, next: committed + 1, open: VecDeque::new() }
+        Ledger {
+            partition,
+            generation,
+            predecessor: head,
+            committed,
+            next: committed + 1,
+            open: VecDeque::new(),
+        }
     }
     /// The job.
     pub fn generation(&self) -> Generation {

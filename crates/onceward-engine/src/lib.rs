@@ -26,7 +26,7 @@ pub mod stored;
 pub mod window_state;
 
 pub use error::EngineError;
-pub use job::{Event, Job, JobEnd, JobStats, Request, TargetAnswer, TargetCall};
+pub use job::{Event, Job, JobEnd, JobStats, Request, SinkStats, TargetAnswer, TargetCall};
 pub use keyed_job::KeyedJob;
 pub use lane::{LaneBatch, LaneMessage};
 pub use layout::{Layout, LayoutPartition};

@@ -5,7 +5,7 @@ use onceward_store::WriteBatch;
 
 use crate::delivery::{Delivery, SinkPlan};
 use crate::entropy::Nonces;
-use crate::job::{JobEnd, Request, TargetAnswer};
+use crate::job::{JobEnd, Request, SinkStats, TargetAnswer};
 use crate::stored::Stored;
 
 /// All sinks of one job.
@@ -18,7 +18,13 @@ pub struct Outputs {
 
 impl Outputs {
     /// Takes up what is stored; `epoch` is the first epoch to be gathered.
-    pub fn new(sinks: &[SinkPlan], partition: &PartitionId, stored: &mut Stored, nonces: Nonces, epoch: u64) -> Self {
+    pub fn new(
+        sinks: &[SinkPlan],
+        partition: &PartitionId,
+        stored: &mut Stored,
+        nonces: Nonces,
+        epoch: u64,
+    ) -> Self {
         let label = partition.label();
         Outputs {
             deliveries: sinks.iter().map(|plan| Delivery::new(plan.clone(), &label, stored)).collect(),
@@ -60,9 +66,9 @@ impl Outputs {
     pub fn wants_commit(&self) -> (bool, bool) {
         self.deliveries.iter().map(Delivery::wants_commit).fold((false, false), |a, b| (a.0 | b.0, a.1 | b.1))
     }
-    /// Rows owed and rows delivered.
-    pub fn figures(&self) -> (u64, u64) {
-        self.deliveries.iter().fold((0, 0), |sum, d| (sum.0 + d.owed(), sum.1 + d.delivered()))
+    /// Figures per sink.
+    pub fn figures(&self) -> impl Iterator<Item = SinkStats> {
+        self.deliveries.iter().map(Delivery::figures)
     }
     /// Writes the sinks' part of the epoch that is being closed.
     pub fn write_epoch(&mut self, epoch: u64, writes: &mut WriteBatch) {

@@ -230,7 +230,9 @@ impl<'a> Compiler<'a> {
     /// Everything that reads `stream`, in manifest order: computations first, then sinks.
     fn consumers(&mut self, stream: &str, stage: usize, depth: usize) -> Result<Vec<Node>, EngineError> {
         if depth > MAX_DEPTH {
-            return Err(EngineError::Plan(format!("stream {stream} lies behind more than {MAX_DEPTH} steps")));
+            return Err(EngineError::Plan(format!(
+                "stream {stream} lies behind more than {MAX_DEPTH} steps"
+            )));
         }
         let mut nodes = Vec::new();
         let pipeline = self.pipeline;
@@ -275,9 +277,7 @@ impl<'a> Compiler<'a> {
             StepSpec::Map(fields) => {
                 let fields = fields
                     .iter()
-                    .map(|(name, expression)| {
-                        Ok((json_member(name), self.program(expression, stage)?))
-                    })
+                    .map(|(name, expression)| Ok((json_member(name), self.program(expression, stage)?)))
                     .collect::<Result<Vec<_>, EngineError>>()?;
                 let next = self.builder.stage();
                 let then = self.steps(computation, rest, stream, next, depth + 1)?;
@@ -313,7 +313,12 @@ impl<'a> Compiler<'a> {
             .iter()
             .map(|(_, call)| call.argument.as_ref().map(|argument| self.program(argument, stage)).transpose())
             .collect::<Result<Vec<_>, EngineError>>()?;
-        Ok(Node::Keyed(KeyedTerminal { step: format!("{} groupBy", computation.name), group: number, key, args }))
+        Ok(Node::Keyed(KeyedTerminal {
+            step: format!("{} groupBy", computation.name),
+            group: number,
+            key,
+            args,
+        }))
     }
 
     fn program(&mut self, expression: &Expression, stage: usize) -> Result<Program, EngineError> {

@@ -16,7 +16,7 @@ use crate::delivery::SinkPlan;
 use crate::entropy::Nonces;
 use crate::error::EngineError;
 use crate::fused::{Emit, Scratch, StepFailure, Tree};
-use crate::job::{Event, JobEnd, JobStats, Request};
+use crate::job::{Event, JobEnd, JobStats, Request, SinkStats};
 use crate::lane::LaneMessage;
 use crate::lane_out::LaneOut;
 use crate::ledger::Ledger;
@@ -186,16 +186,17 @@ impl SourceJob {
 
     /// Current figures.
     pub fn stats(&self) -> JobStats {
-        let (owed, delivered) = self.out.outputs.figures();
         JobStats {
             rows_in: self.progress.read().map_or(0, |point| point.rows),
             rows_out: self.counters.rows_out,
             epoch: self.ledger.committed(),
-            watermark: if self.reading == Reading::Ended { Watermark::END } else { self.out.disorder.watermark() },
-            owed,
-            delivered,
+            watermark: if self.has_ended() { Watermark::END } else { self.out.disorder.watermark() },
             ..JobStats::default()
         }
+    }
+    /// Figures of its sinks.
+    pub fn sinks(&self) -> impl Iterator<Item = SinkStats> {
+        self.out.outputs.figures()
     }
     /// The connector's note of the last place read to, for progress display.
     pub fn read_token(&self) -> &[u8] {
@@ -203,7 +204,7 @@ impl SourceJob {
     }
     /// Whether the partition has been read to its end.
     pub fn has_ended(&self) -> bool {
-        self.reading == Reading::Ended
+        self.reading == Reading::Ended || self.finished().is_end()
     }
 
     /// Takes one event.
@@ -252,7 +253,10 @@ impl SourceJob {
         let Some(lane) = self.out.lane(key) else { return };
         match message {
             LaneMessage::Invite { .. } => {
-                out.push(Request::Lane { to: key.consumer, message: LaneMessage::Hello { lane: key, producer: own } });
+                out.push(Request::Lane {
+                    to: key.consumer,
+                    message: LaneMessage::Hello { lane: key, producer: own },
+                });
             }
             LaneMessage::Open { session, frontier } => {
                 let before = lane.sent();
@@ -274,7 +278,12 @@ impl SourceJob {
         lanes.chain(self.has_sinks.then_some(self.out.outboxed)).min().unwrap_or(self.recorded)
     }
 
-    fn read(&mut self, now: i64, read: Result<Read, onceward_connector::ConnectorError>, out: &mut Vec<Request>) -> Result<(), JobEnd> {
+    fn read(
+        &mut self,
+        now: i64,
+        read: Result<Read, onceward_connector::ConnectorError>,
+        out: &mut Vec<Request>,
+    ) -> Result<(), JobEnd> {
         self.reading = Reading::Ready;
         if self.rewind {
             return Ok(());
@@ -289,7 +298,13 @@ impl SourceJob {
                 let position = self.out.position;
                 let max_event_time = self.out.disorder.max_seen();
                 let token = self.read_token().to_vec();
-                self.progress.read_to(ResumePoint { position, token, max_event_time, rows: self.rows_read, end: true });
+                self.progress.read_to(ResumePoint {
+                    position,
+                    token,
+                    max_event_time,
+                    rows: self.rows_read,
+                    end: true,
+                });
                 for lane in self.out.groups.iter_mut().flatten() {
                     lane.watermark(Watermark::END);
                     lane.flush(Frontier::END, out);
@@ -308,7 +323,10 @@ impl SourceJob {
     fn batch(&mut self, batch: &RecordBatch, token: Vec<u8>, out: &mut Vec<Request>) -> Result<(), JobEnd> {
         for record in batch.records() {
             if record.position <= self.out.position && self.out.position != Position::ORIGIN {
-                return Err(self.broken("CONTIGUOUS-PROGRESS", format!("row {} after {}", record.position, self.out.position)));
+                return Err(self.broken(
+                    "CONTIGUOUS-PROGRESS",
+                    format!("row {} after {}", record.position, self.out.position),
+                ));
             }
             self.out.position = record.position;
             let payload = batch.payload(record);
@@ -332,7 +350,13 @@ impl SourceJob {
         self.rows_read += batch.records().len() as u64;
         self.out.outboxed = self.out.outboxed.max(through);
         let max_event_time = self.out.disorder.max_seen();
-        self.progress.read_to(ResumePoint { position, token, max_event_time, rows: self.rows_read, end: false });
+        self.progress.read_to(ResumePoint {
+            position,
+            token,
+            max_event_time,
+            rows: self.rows_read,
+            end: false,
+        });
         Ok(())
     }
 
@@ -451,14 +475,18 @@ impl SourceJob {
             Reading::Idle(until) if until > now && !self.rewind => return Ok(()),
             _ => {}
         }
-        let room = self.progress.open() < MAX_OPEN_PLACES && !self.out.outputs.is_full() && self.epoch_has_room();
+        let room =
+            self.progress.open() < MAX_OPEN_PLACES && !self.out.outputs.is_full() && self.epoch_has_room();
         if !room || !self.out.lanes().all(LaneOut::is_ready) {
             return Ok(());
         }
         let from = if seek {
             let needed = self.needed_from();
             let Some(point) = self.progress.at_or_before(needed).cloned() else {
-                return Err(self.broken("ACK-IMPLIES-DURABLE", format!("a consumer needs rows after {needed:?}, which it has acknowledged")));
+                return Err(self.broken(
+                    "ACK-IMPLIES-DURABLE",
+                    format!("a consumer needs rows after {needed:?}, which it has acknowledged"),
+                ));
             };
             self.out.position = point.position;
             self.rows_read = point.rows;
@@ -480,11 +508,13 @@ impl SourceJob {
 
     fn epoch_has_room(&self) -> bool {
         let limits = &self.plan.limits;
-        self.out.outputs.gathered_rows() < limits.max_rows && self.out.outputs.gathered_bytes() < limits.max_bytes
+        self.out.outputs.gathered_rows() < limits.max_rows
+            && self.out.outputs.gathered_bytes() < limits.max_bytes
     }
 
     fn is_done(&self) -> bool {
-        let settled = self.ledger.is_settled() && self.out.outputs.is_settled() && self.reading != Reading::Out;
+        let settled =
+            self.ledger.is_settled() && self.out.outputs.is_settled() && self.reading != Reading::Out;
         settled && (self.stopping || (self.finished().is_end() && self.recorded.is_end()))
     }
 }

@@ -14,6 +14,7 @@ const CURSOR: u8 = b'c';
 const RESUME: u8 = b'r';
 const COUNTERS: u8 = b'n';
 const OUTBOXED: u8 = b'o';
+const TAKEN: u8 = b't';
 
 /// The key of a lane's frontier.
 pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
@@ -27,6 +28,18 @@ pub fn cursor_key(sink: &str) -> Vec<u8> {
     let mut key = vec![CURSOR];
     put_str(&mut key, sink);
     key
+}
+/// The key of the number of rows ever put into a sink's outbox.
+pub fn taken_key(sink: &str) -> Vec<u8> {
+    let mut key = vec![TAKEN];
+    put_str(&mut key, sink);
+    key
+}
+/// The stored form of a number of rows.
+pub fn encode_count(count: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, count);
+    out
 }
 /// The key of a source partition's finished place.
 pub fn resume_key() -> &'static [u8] {
@@ -111,6 +124,8 @@ pub struct Stored {
     pub lanes: BTreeMap<Vec<u8>, (Frontier, Watermark)>,
     /// Cursor by sink name.
     pub cursors: BTreeMap<String, Cursor>,
+    /// Rows ever put into the outbox, by sink name.
+    pub taken: BTreeMap<String, u64>,
     /// The finished place of a source partition, encoded.
     pub resume: Option<Vec<u8>>,
     /// Up to where a source's rows are in its outbox: as far as its lanes' consumers or further.
@@ -173,6 +188,10 @@ impl Stored {
                 CURSOR => {
                     let mut input = Reader::new(&key[1..]);
                     self.cursors.insert(input.str()?.to_owned(), Cursor::decode(value)?);
+                }
+                TAKEN => {
+                    let mut input = Reader::new(&key[1..]);
+                    self.taken.insert(input.str()?.to_owned(), Reader::new(value).varint()?);
                 }
                 RESUME => self.resume = Some(value.to_vec()),
                 OUTBOXED => self.outboxed = Frontier::decode(&mut Reader::new(value))?,

@@ -195,7 +195,13 @@ impl WindowState {
     }
     /// Takes one message into its window. On an error names the column.
     #[inline]
-    pub fn update(&mut self, window_start: i64, hash: u64, key: &[u8], mut args: &[u8]) -> Result<(), (usize, String)> {
+    pub fn update(
+        &mut self,
+        window_start: i64,
+        hash: u64,
+        key: &[u8],
+        mut args: &[u8],
+    ) -> Result<(), (usize, String)> {
         if self.hot.as_ref().is_none_or(|(start, _)| *start != window_start) {
             self.heat(window_start);
         }

@@ -88,7 +88,10 @@ impl Cursor {
                 OpenDecision::Stop(StopReason::MarkerBehind { marker: marker.position, marked: self.marked })
             }
             (Some(marker), _) if marker.position > self.intended => {
-                OpenDecision::Stop(StopReason::MarkerAhead { marker: marker.position, intended: self.intended })
+                OpenDecision::Stop(StopReason::MarkerAhead {
+                    marker: marker.position,
+                    intended: self.intended,
+                })
             }
             (Some(marker), _) => OpenDecision::Resume(marker.position.max(self.finished)),
         }

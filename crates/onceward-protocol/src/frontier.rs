@@ -10,7 +10,8 @@ impl Frontier {
     /// Nothing seen yet.
     pub const START: Frontier = Frontier(None);
     /// The lane has ended and everything of it is done.
-    pub const END: Frontier = Frontier(Some(LanePoint::through(Position { major: u64::MAX, minor: u32::MAX })));
+    pub const END: Frontier =
+        Frontier(Some(LanePoint::through(Position { major: u64::MAX, minor: u32::MAX })));
 
     /// Everything up to and with `point`.
     pub const fn at(point: LanePoint) -> Self {

@@ -24,7 +24,13 @@ pub struct ResumePoint {
 impl ResumePoint {
     /// The start of a partition.
     pub fn start() -> Self {
-        ResumePoint { position: Position::ORIGIN, token: Vec::new(), max_event_time: i64::MIN, rows: 0, end: false }
+        ResumePoint {
+            position: Position::ORIGIN,
+            token: Vec::new(),
+            max_event_time: i64::MIN,
+            rows: 0,
+            end: false,
+        }
     }
     /// The frontier of a consumer that has everything up to here.
     pub fn frontier(&self) -> Frontier {

@@ -43,7 +43,11 @@ impl BoundedDisorder {
     }
     /// The promise after the prefix read so far.
     pub fn watermark(&self) -> Watermark {
-        if self.max_seen == i64::MIN { Watermark::NONE } else { Watermark(self.max_seen.saturating_sub(self.bound)) }
+        if self.max_seen == i64::MIN {
+            Watermark::NONE
+        } else {
+            Watermark(self.max_seen.saturating_sub(self.bound))
+        }
     }
 }
 

@@ -24,7 +24,8 @@ fn check_rows(input: &Input, target: &Target, complete: bool) -> Result<(), Stri
     for (partition, rows) in target.rows(ROWS_SINK) {
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
         for row in rows {
-            let value: Value = serde_json::from_slice(row).map_err(|error| format!("row is not JSON: {error}"))?;
+            let value: Value =
+                serde_json::from_slice(row).map_err(|error| format!("row is not JSON: {error}"))?;
             let id = value["id"].as_str().ok_or("row without id")?;
             let (source, number) = id.split_once('-').ok_or("malformed id")?;
             let source: u64 = source.parse().map_err(|_| "malformed id")?;
@@ -54,13 +55,15 @@ fn check_windows(input: &Input, target: &Target, complete: bool) -> Result<(), S
     let mut seen = BTreeSet::new();
     for (_, rows) in target.rows(WINDOWS_SINK) {
         for row in rows {
-            let value: Value = serde_json::from_slice(row).map_err(|error| format!("row is not JSON: {error}"))?;
+            let value: Value =
+                serde_json::from_slice(row).map_err(|error| format!("row is not JSON: {error}"))?;
             let key = value["k"].as_str().ok_or("window without key")?.to_owned();
             let start = value["window_start"].as_str().and_then(seconds_of).ok_or("window without start")?;
             let number = |name: &str| value[name].as_i64().ok_or_else(|| format!("window without {name}"));
             let found = Expected { count: number("n")? as u64, sum: number("sum")?, max: number("max")? };
             let name = format!("window {start} of {key}");
-            let expected = input.windows.get(&(key.clone(), start)).ok_or_else(|| format!("{name} does not exist"))?;
+            let expected =
+                input.windows.get(&(key.clone(), start)).ok_or_else(|| format!("{name} does not exist"))?;
             if found != *expected {
                 return Err(format!("{name} is {found:?}, must be {expected:?}"));
             }

@@ -9,8 +9,8 @@ use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{Layout, Plan};
 use onceward_protocol::{Creation, Mutants};
 use onceward_spec::{
-    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec, Pipeline,
-    Place, SinkSpec, SourceSpec, StepSpec,
+    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec,
+    Pipeline, Place, SinkSpec, SourceSpec, StepSpec,
 };
 
 use crate::coverage::Coverage;
@@ -60,7 +60,8 @@ fn expression(text: &str) -> Expression {
 }
 
 fn pipeline(partitions: u32) -> Pipeline {
-    let call = |function, argument: Option<&str>| AggregateSpec { function, argument: argument.map(expression) };
+    let call =
+        |function, argument: Option<&str>| AggregateSpec { function, argument: argument.map(expression) };
     let sink = |name: &str, input: &str| SinkSpec {
         name: name.to_owned(),
         inputs: vec![input.to_owned()],
@@ -114,9 +115,8 @@ fn pipeline(partitions: u32) -> Pipeline {
 
 /// Runs one seed.
 pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>> {
-    let fail = |what: String, coverage: &Coverage| {
-        Box::new(Violation { seed, what, coverage: coverage.clone() })
-    };
+    let fail =
+        |what: String, coverage: &Coverage| Box::new(Violation { seed, what, coverage: coverage.clone() });
     let mut random = Nonces::new(seed);
     let sources = 2 + (random.next_u64() % 3) as usize;
     let ranges = 1 + (random.next_u64() % 3) as u32;

@@ -29,7 +29,12 @@ impl Target {
         Target { shelves: BTreeMap::new(), mutants, fenced: 0 }
     }
     /// Applies a call.
-    pub fn apply(&mut self, sink: u32, partition: u32, call: &TargetCall) -> Result<TargetAnswer, TargetError> {
+    pub fn apply(
+        &mut self,
+        sink: u32,
+        partition: u32,
+        call: &TargetCall,
+    ) -> Result<TargetAnswer, TargetError> {
         let compare = !self.mutants.has(Mutant::MarkerNotCompared);
         let shelf = self.shelves.entry((sink, partition)).or_default();
         let refused = |what: &str| Err(TargetError::Fenced(format!("{what} under an older fence")));
@@ -42,12 +47,16 @@ impl Target {
                 Ok(TargetAnswer::Done)
             }
             TargetCall::ReadMarker => Ok(TargetAnswer::Marker(shelf.marker)),
-            TargetCall::CreateMarker(marker) if compare && shelf.fence != Some(marker.fence) => refused("create"),
+            TargetCall::CreateMarker(marker) if compare && shelf.fence != Some(marker.fence) => {
+                refused("create")
+            }
             TargetCall::CreateMarker(marker) => {
                 shelf.marker.get_or_insert(*marker);
                 Ok(TargetAnswer::Done)
             }
-            TargetCall::Write { expected, .. } if compare && shelf.marker != Some(*expected) => refused("write"),
+            TargetCall::Write { expected, .. } if compare && shelf.marker != Some(*expected) => {
+                refused("write")
+            }
             TargetCall::Write { block, next, .. } => {
                 shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
                 shelf.marker = Some(*next);
@@ -63,7 +72,10 @@ impl Target {
     }
     /// The rows of one sink, by partition, in the order in which they were written.
     pub fn rows(&self, sink: u32) -> impl Iterator<Item = (u32, &[Vec<u8>])> {
-        self.shelves.iter().filter(move |((of, _), _)| *of == sink).map(|((_, partition), shelf)| (*partition, &shelf.rows[..]))
+        self.shelves
+            .iter()
+            .filter(move |((of, _), _)| *of == sink)
+            .map(|((_, partition), shelf)| (*partition, &shelf.rows[..]))
     }
 }
 
@@ -79,4 +91,5 @@ pub fn kind(call: &TargetCall) -> &'static str {
 }
 
 /// The kinds of calls a pipeline with progress sinks makes.
-pub const KINDS: [&str; 4] = ["target.take_fence", "target.read_marker", "target.create_marker", "target.write"];
+pub const KINDS: [&str; 4] =
+    ["target.take_fence", "target.read_marker", "target.create_marker", "target.write"];

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use onceward_connector::{ReadLimits, TargetError};
 use onceward_engine::entropy::Nonces;
 use onceward_engine::layout::{LayoutPartition, Role};
-use onceward_engine::{Event, Job, JobEnd, Layout, LaneMessage, Plan, Request, Stored, TargetAnswer, TargetCall};
+use onceward_engine::{
+    Event, Job, JobEnd, LaneMessage, Layout, Plan, Request, Stored, TargetAnswer, TargetCall,
+};
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{Branch, CommitOutcome, Generation, Mutants};
 use onceward_store::disk::{Fault, FaultDisk, site};
@@ -129,7 +131,7 @@ impl World {
     ) -> Self {
         let partitions = layout.partitions();
         World {
-            random: Nonces::new(seed ^ 0x5eed_0f51_1u64),
+            random: Nonces::new(seed ^ 0x05ee_d0f5_u64),
             input,
             target: Target::new(mutants),
             coverage: Coverage::default(),
@@ -184,7 +186,10 @@ impl World {
         for job in self.jobs.iter().filter(|job| !job.zombie) {
             let stats = job.job.stats();
             if stats.late > 0 {
-                return Err(format!("{} rows of partition {} were taken for late, none is", stats.late, job.number));
+                return Err(format!(
+                    "{} rows of partition {} were taken for late, none is",
+                    stats.late, job.number
+                ));
             }
         }
         // What still lies around in the network must not harm either.
@@ -196,10 +201,14 @@ impl World {
 
     /// How much of the input the sources have committed.
     fn finished_rows(&self) -> u64 {
-        self.jobs.iter().filter(|job| !job.zombie).map(|job| match &job.job {
-            Job::Source(source) => source.stats().rows_in,
-            Job::Keyed(_) => 0,
-        }).sum()
+        self.jobs
+            .iter()
+            .filter(|job| !job.zombie)
+            .map(|job| match &job.job {
+                Job::Source(source) => source.stats().rows_in,
+                Job::Keyed(_) => 0,
+            })
+            .sum()
     }
 
     /// Spreads the planned crashes evenly over the input, and keeps a zombie alive.
@@ -411,10 +420,11 @@ impl World {
             Choice::Time => 3,
         });
         match choice {
-            Choice::Answer(index) => match self.jobs[index].answers.pop_front() {
-                Some(event) => self.handle(index, event)?,
-                None => {}
-            },
+            Choice::Answer(index) => {
+                if let Some(event) = self.jobs[index].answers.pop_front() {
+                    self.handle(index, event)?;
+                }
+            }
             Choice::Read(index) => self.read(index)?,
             Choice::Deliver(uid, to) => self.deliver(uid, to)?,
             Choice::Call(index) => self.call(index)?,
@@ -430,7 +440,8 @@ impl World {
             }
             Choice::Maintain => self.maintain()?,
             Choice::Time => {
-                let wake = self.jobs.iter().filter(|job| !job.ended).map(|job| job.wake).min().unwrap_or(i64::MAX);
+                let wake =
+                    self.jobs.iter().filter(|job| !job.ended).map(|job| job.wake).min().unwrap_or(i64::MAX);
                 self.now = self.now.max(wake.min(self.now.saturating_add(100_000_000)));
                 self.due_ticks()?;
             }
@@ -502,12 +513,13 @@ impl World {
     }
 
     fn deliver(&mut self, uid: u64, to: u32) -> Result<(), Broken> {
-        let Some(message) = self.channels.get_mut(&(uid, to)).and_then(VecDeque::pop_front) else { return Ok(()) };
+        let Some(message) = self.channels.get_mut(&(uid, to)).and_then(VecDeque::pop_front) else {
+            return Ok(());
+        };
         self.channels.retain(|_, queue| !queue.is_empty());
         // Sometimes what is meant for the owner reaches a zombie as well.
         for index in 0..self.jobs.len() {
-            let reaches = self.jobs[index].number == to
-                && (!self.jobs[index].zombie || self.chance(30));
+            let reaches = self.jobs[index].number == to && (!self.jobs[index].zombie || self.chance(30));
             if reaches {
                 self.handle(index, Event::Lane(message.clone()))?;
             }
@@ -620,7 +632,9 @@ impl World {
             }
             // The store stopped: the process starts again.
             JobEnd::Unknown => Ok(()),
-            JobEnd::Stopped => Err(format!("job {generation} of partition {number} stopped without being asked")),
+            JobEnd::Stopped => {
+                Err(format!("job {generation} of partition {number} stopped without being asked"))
+            }
             JobEnd::Failed(error) => Err(format!("partition {number}: {error}")),
         }
     }

@@ -1,5 +1,7 @@
 //! The simulator passes with every rule on, catches every mutant, and repeats itself.
 
+#![expect(clippy::panic, reason = "a helper of tests")]
+
 use onceward_protocol::{Mutant, Mutants};
 use onceward_sim::{Coverage, Settings, run_seed};
 

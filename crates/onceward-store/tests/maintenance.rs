@@ -7,7 +7,7 @@ use std::path::Path;
 
 use onceward_protocol::{Mutant, Mutants};
 use onceward_store::contract::{epoch, generation, partition, writes};
-use onceward_store::disk::{FaultDisk, site};
+use onceward_store::disk::{Fault, FaultDisk, site};
 use onceward_store::{EmbeddedCore, MaintenanceJob, MaintenanceKind, Options, Store, StoreError};
 use workload::{DIR, Numbers, State, group, prefixes, read, submit};
 
@@ -69,6 +69,33 @@ fn a_partition_that_is_not_flushed_is_in_no_snapshot() {
     store.flush(&mut Vec::new()).unwrap();
     let kept = open(&disk.reboot(2));
     assert_eq!(kept.partitions().unwrap(), [partition(0), partition(1)]);
+}
+
+#[test]
+fn commits_wait_for_a_snapshot_that_is_far_behind_unless_the_store_stopped() {
+    let disk = FaultDisk::new();
+    let mut store = open(&disk);
+    let mut numbers = Numbers(1);
+    let mut committed = State::new();
+    let mut tables = None;
+    while !store.overdue() {
+        assert!(disk.ops() < 1_000, "a snapshot that never ends is never overdue");
+        let ops = group(&committed, &mut numbers);
+        ops.iter().for_each(|op| submit(&mut store, op));
+        store.flush(&mut Vec::new()).unwrap();
+        committed = prefixes(&committed, &ops).pop().unwrap();
+        while let Some(job) = store.maintenance() {
+            match job.kind() {
+                MaintenanceKind::Segment => drop(store.finish_maintenance(job.run(&disk)).unwrap()),
+                MaintenanceKind::Tables => tables = Some(job),
+            }
+        }
+    }
+    disk.inject_at_site(site::LOG_SYNC, 0, Fault::Refused);
+    store.grant(&partition(0), generation(99));
+    store.flush(&mut Vec::new()).unwrap_err();
+    assert!(store.finish_maintenance(tables.unwrap().run(&disk)).is_err());
+    assert!(!store.overdue());
 }
 
 #[test]

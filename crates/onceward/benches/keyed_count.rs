@@ -5,6 +5,8 @@
 //! bare writes of the same size to a pre-zeroed file, interleaved in the same run. Ratios count here,
 //! not absolute times. `ONCEWARD_BENCH_MESSAGES` sets the number of messages (default 12 million).
 
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has nothing to say")]
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -19,9 +21,14 @@ use onceward_store::service::Histogram;
 const KEYS: u64 = 1_000_000;
 
 fn main() {
-    let messages: u64 =
-        std::env::var("ONCEWARD_BENCH_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(12_000_000);
-    let dir = tempfile::Builder::new().prefix("onceward-bench").tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let messages: u64 = std::env::var("ONCEWARD_BENCH_MESSAGES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(12_000_000);
+    let dir = tempfile::Builder::new()
+        .prefix("onceward-bench")
+        .tempdir_in(std::env::current_dir().unwrap())
+        .unwrap();
     let bytes = write_input(dir.path(), messages);
     println!("{messages} messages of {} bytes, {KEYS} keys", bytes / messages);
 
@@ -59,11 +66,22 @@ fn main() {
     let (cpu, wall) = counted.unwrap_or((whole_cpu, whole_wall));
     let rate = |seconds: f64| messages as f64 / seconds / 1e6;
     println!("keys held at the peak        {peak_keys}");
-    println!("counting   {:.2} M messages per CPU-second, {:.2} M/s wall ({cpu:.2} s CPU, {wall:.2} s)", rate(cpu), rate(wall));
-    println!("with the results written  {:.2} M messages per CPU-second ({whole_cpu:.2} s CPU, {whole_wall:.2} s)", rate(whole_cpu));
+    println!(
+        "counting   {:.2} M messages per CPU-second, {:.2} M/s wall ({cpu:.2} s CPU, {wall:.2} s)",
+        rate(cpu),
+        rate(wall)
+    );
+    println!(
+        "with the results written  {:.2} M messages per CPU-second ({whole_cpu:.2} s CPU, {whole_wall:.2} s)",
+        rate(whole_cpu)
+    );
     let commit = running.commit_latency();
     let (bare, size) = probe_cpu;
-    println!("epochs made durable: {} syncs, {} KiB each", stats.sync_count, stats.log_bytes / stats.sync_count.max(1) / 1024);
+    println!(
+        "epochs made durable: {} syncs, {} KiB each",
+        stats.sync_count,
+        stats.log_bytes / stats.sync_count.max(1) / 1024
+    );
     for percent in [50.0, 99.0] {
         println!(
             "p{percent:<3} commit {:>7} us   bare write + fdatasync of {size} bytes {:>7} us   ratio {:.2}",
@@ -79,7 +97,8 @@ fn write_input(dir: &Path, messages: u64) -> u64 {
     let mut bytes = 0;
     let mut mix: u64 = 0x9e37_79b9_7f4a_7c15;
     for part in 0..2u64 {
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(dir.join(format!("in-{part}.jsonl"))).unwrap());
+        let mut out =
+            BufWriter::with_capacity(1 << 20, File::create(dir.join(format!("in-{part}.jsonl"))).unwrap());
         for number in (part..messages).step_by(2) {
             mix = mix.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let key = (mix >> 24) % KEYS;

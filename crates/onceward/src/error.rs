@@ -31,7 +31,9 @@ pub enum RunError {
         error: ConnectorError,
     },
     /// The store belongs to another pipeline.
-    #[error("OW-5501: the data directory holds pipeline {found}, the manifest is {wanted}; give this one a --data-dir of its own")]
+    #[error(
+        "OW-5501: the data directory holds pipeline {found}, the manifest is {wanted}; give this one a --data-dir of its own"
+    )]
     OtherPipeline {
         /// In the store.
         found: String,
@@ -45,7 +47,9 @@ pub enum RunError {
         changes: Vec<String>,
     },
     /// The pipeline has already delivered everything.
-    #[error("OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path")]
+    #[error(
+        "OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path"
+    )]
     Completed {
         /// The pipeline.
         pipeline: String,
@@ -53,7 +57,9 @@ pub enum RunError {
         data_dir: String,
     },
     /// A job was fenced by another owner.
-    #[error("OW-5504: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects")]
+    #[error(
+        "OW-5504: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects"
+    )]
     Fenced {
         /// Which partition.
         partition: String,
@@ -61,10 +67,14 @@ pub enum RunError {
         reason: String,
     },
     /// The outcome of a commit is unknown because the store failed.
-    #[error("OW-2005: the store stopped: {0}. What was reported committed is safe; free the cause and start again")]
+    #[error(
+        "OW-2005: the store stopped: {0}. What was reported committed is safe; free the cause and start again"
+    )]
     StoreFailed(String),
     /// A second signal, or the time for a clean stop ran out.
-    #[error("OW-5505: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up")]
+    #[error(
+        "OW-5505: stopped before everything in flight was confirmed; nothing is lost, the next run takes it up"
+    )]
     StoppedEarly,
     /// A thread of ours ended unexpectedly.
     #[error("OW-5506: {0}. Please report this; what was committed is safe")]

@@ -75,9 +75,10 @@ impl LayoutOwner {
                 self.head = store.head(&self.partition)?;
                 Ok(())
             }
-            onceward_protocol::CommitOutcome::Fenced(reason) => {
-                Err(RunError::Fenced { partition: "the pipeline's record".to_owned(), reason: reason.to_string() })
-            }
+            onceward_protocol::CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
+                partition: "the pipeline's record".to_owned(),
+                reason: reason.to_string(),
+            }),
             onceward_protocol::CommitOutcome::Unknown => Err(store_failed(store)),
         }
     }
@@ -95,9 +96,13 @@ pub(crate) fn random_u64() -> Result<u64, RunError> {
 }
 
 /// Grants a partition to a new job and waits until the grant is durable.
-pub(crate) fn grant(store: &StoreHandle, partition: &PartitionId) -> Result<(Generation, PartitionHead), RunError> {
+pub(crate) fn grant(
+    store: &StoreHandle,
+    partition: &PartitionId,
+) -> Result<(Generation, PartitionHead), RunError> {
     let head = store.head(partition)?;
-    let generation = Generation { number: head.last_number + 1, nonce: random_u64()?, branch: Branch::default() };
+    let generation =
+        Generation { number: head.last_number + 1, nonce: random_u64()?, branch: Branch::default() };
     match store.grant(partition, generation) {
         onceward_protocol::CommitOutcome::Committed => Ok((generation, store.head(partition)?)),
         _ => Err(store_failed(store)),
@@ -155,7 +160,12 @@ fn build_sources(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn
         .sources
         .iter()
         .map(|spec| {
-            let unknown = || onceward_connector::ConnectorError::new("OW-5508", format!("this build has no source type {}", spec.connector));
+            let unknown = || {
+                onceward_connector::ConnectorError::new(
+                    "OW-5508",
+                    format!("this build has no source type {}", spec.connector),
+                )
+            };
             registry
                 .source(&spec.connector)
                 .ok_or_else(unknown)
@@ -170,7 +180,12 @@ fn build_sinks(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn S
         .sinks
         .iter()
         .map(|spec| {
-            let unknown = || onceward_connector::ConnectorError::new("OW-5509", format!("this build has no sink type {}", spec.connector));
+            let unknown = || {
+                onceward_connector::ConnectorError::new(
+                    "OW-5509",
+                    format!("this build has no sink type {}", spec.connector),
+                )
+            };
             let shape: StreamShape = onceward_spec::stream_shape(pipeline, &spec.inputs);
             registry
                 .sink(&spec.connector)
@@ -207,7 +222,10 @@ fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -
         return Err(RunError::Changed { changes: onceward_spec::diff(&layout.canonical, canonical) });
     }
     if layout.completed {
-        return Err(RunError::Completed { pipeline: name.to_owned(), data_dir: data_dir.display().to_string() });
+        return Err(RunError::Completed {
+            pipeline: name.to_owned(),
+            data_dir: data_dir.display().to_string(),
+        });
     }
     Ok(())
 }

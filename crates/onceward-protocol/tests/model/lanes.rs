@@ -1,8 +1,7 @@
 //! The first model: a source partition, a lane, a consuming partition, and the store between them.
 //!
 //! A job is known by a small number; the protocol's own types are built from it wherever something
-//! is decided. Everything in flight is a set from which any member may be next, so that loss, delay
-//! and reordering are the same thing: a member that is not chosen. Steps that commute are taken
+//! is decided. What is in flight is a set from which any member may be next. Steps that commute are taken
 //! together; docs/design/model.md says which, and why nothing is lost by it.
 
 use arrayvec::ArrayVec;
@@ -59,8 +58,8 @@ pub struct Bounds {
     pub consumers: usize,
     /// Packets in flight between the jobs at once, at most [`NET`].
     pub net: usize,
-    /// Handshakes that nobody needed: a repeated greeting that arrives late.
-    pub spurious: u8,
+    /// Disturbances: a packet is lost, a batch overtakes another of its session, a greeting is repeated.
+    pub disturbances: u8,
     /// Accepted messages that may wait to be taken; with 0 they are taken at once.
     pub queue: usize,
 }
@@ -171,7 +170,7 @@ pub struct State {
     consumers: ArrayVec<Consumer, JOBS>,
     net: ArrayVec<Packet, NET>,
     commits: ArrayVec<Submitted, COMMITS>,
-    spurious: u8,
+    disturbances: u8,
     broken: Option<&'static str>,
 }
 
@@ -187,6 +186,8 @@ pub enum Action {
     CrashConsumer(u8),
     Handshake { producer: u8, consumer: u8, needed: bool },
     Deliver(Packet, u8),
+    DeliverOutOfOrder(Packet, u8),
+    Lose(Packet),
     SendBatch { producer: u8, message: u8 },
     Take { consumer: u8, message: u8 },
     CloseEpoch { consumer: u8, epoch: u8, frontier: u8 },
@@ -317,6 +318,14 @@ impl State {
         let used: ArrayVec<Talk, { NET + 2 * JOBS }> = packets.chain(jobs.flatten()).collect();
         (0..).find(|nonce| !used.contains(&Talk { producer, consumer, nonce: *nonce })).unwrap_or(u8::MAX)
     }
+    /// How far the consuming job has the lane, taken or not.
+    fn known(&self, consumer: u8) -> u8 {
+        let job = &self.consumers[consumer as usize - 1];
+        job.queue.iter().copied().fold(job.taken, u8::max)
+    }
+    fn carries_batch(&self, of: Talk) -> bool {
+        self.net.iter().any(|packet| matches!(packet, Packet::Batch { talk, .. } if *talk == of))
+    }
     /// The consuming job opens a session that starts at what it has committed.
     fn open_session(&mut self, producer: u8, consumer: u8) {
         let job = &self.consumers[consumer as usize - 1];
@@ -413,7 +422,8 @@ impl Lanes {
         let packet = next.net.remove(index);
         match packet {
             Packet::Batch { talk, sequence, message } => {
-                if self.bounds.queue > 0 && state.consumers[job as usize - 1].queue.len() >= self.bounds.queue {
+                if self.bounds.queue > 0 && state.consumers[job as usize - 1].queue.len() >= self.bounds.queue
+                {
                     return None;
                 }
                 self.receive(&mut next, job, talk, sequence, message);
@@ -423,6 +433,47 @@ impl Lanes {
             }
         }
         Some(next)
+    }
+
+    /// What may become of a packet. It goes to the job it names; if that one is gone, whoever lives at
+    /// its address gets it, as over a connection that outlives a job.
+    fn travel(&self, state: &State, index: usize, out: &mut Vec<(Action, State)>) {
+        let packet = state.net[index];
+        if index > 0 && state.net[index - 1] == packet {
+            return;
+        }
+        let (named, lives): (u8, ArrayVec<Life, JOBS>) = match packet {
+            Packet::Batch { talk, .. } => {
+                (talk.consumer, state.consumers.iter().map(|job| job.life).collect())
+            }
+            Packet::Open { talk, .. } => {
+                (talk.producer, state.producers.iter().map(|job| job.life).collect())
+            }
+        };
+        let disturb = state.disturbances < self.bounds.disturbances;
+        let overtakes = state.net[..index].iter().any(|other| {
+            matches!((packet, *other), (Packet::Batch { talk, .. }, Packet::Batch { talk: earlier, .. }) if talk == earlier)
+        });
+        if lives[named as usize - 1] == Life::Running {
+            if !overtakes {
+                out.extend(
+                    self.deliver(state, index, named).map(|next| (Action::Deliver(packet, named), next)),
+                );
+            } else if disturb && let Some(mut next) = self.deliver(state, index, named) {
+                next.disturbances += 1;
+                out.push((Action::DeliverOutOfOrder(packet, named), next));
+            }
+            if disturb {
+                let mut next = state.clone();
+                next.net.remove(index);
+                next.disturbances += 1;
+                out.push((Action::Lose(packet), next));
+            }
+            return;
+        }
+        for job in (1..=lives.len() as u8).filter(|job| lives[*job as usize - 1] == Life::Running) {
+            out.extend(self.deliver(state, index, job).map(|next| (Action::Deliver(packet, job), next)));
+        }
     }
 
     fn grants(&self, state: &State, out: &mut Vec<(Action, State)>) {
@@ -479,12 +530,18 @@ impl Lanes {
         let room = state.net.len() < self.bounds.net;
         for consumer in 1..=state.consumers.len() as u8 {
             let open = state.consumers[consumer as usize - 1].talk;
-            let under_way = |talk| state.net.iter().any(|packet| matches!(packet, Packet::Open { talk: t, .. } if *t == talk));
-            let needed = open.is_none_or(|talk| talk.producer < number || (job.talk != open && !under_way(talk)));
+            let under_way = |talk| {
+                state.net.iter().any(|packet| matches!(packet, Packet::Open { talk: t, .. } if *t == talk))
+            };
+            let lost =
+                |talk| job.talk == open && job.sent > state.known(consumer) && !state.carries_batch(talk);
+            let needed = open.is_none_or(|talk| {
+                talk.producer < number || (job.talk != open && !under_way(talk)) || lost(talk)
+            });
             let running = state.consumers[consumer as usize - 1].life == Life::Running;
-            if room && running && (needed || state.spurious < self.bounds.spurious) {
+            if room && running && (needed || state.disturbances < self.bounds.disturbances) {
                 let next = with(&|next| {
-                    next.spurious += u8::from(!needed);
+                    next.disturbances += u8::from(!needed);
                     next.open_session(number, consumer);
                 });
                 out.push((Action::Handshake { producer: number, consumer, needed }, next));
@@ -608,7 +665,10 @@ impl Lanes {
             producer.acked = frontier;
             producer.sent = producer.sent.max(frontier);
             producer.read = producer.read.max(frontier);
-            out.push((Action::Acknowledge { consumer: index as u8 + 1, producer: talk.producer, frontier }, next));
+            out.push((
+                Action::Acknowledge { consumer: index as u8 + 1, producer: talk.producer, frontier },
+                next,
+            ));
         }
     }
 
@@ -668,7 +728,7 @@ impl Model for Lanes {
             consumers: ArrayVec::new(),
             net: ArrayVec::new(),
             commits: ArrayVec::new(),
-            spurious: 0,
+            disturbances: 0,
             broken: None,
         }
     }
@@ -677,20 +737,15 @@ impl Model for Lanes {
         self.grants(state, out);
         (0..state.producers.len()).for_each(|index| self.producer(state, index, out));
         (0..state.consumers.len()).for_each(|index| self.consumer(state, index, out));
-        for (index, packet) in state.net.iter().enumerate() {
-            if index > 0 && state.net[index - 1] == *packet {
-                continue;
-            }
-            let jobs: ArrayVec<Life, JOBS> = match packet {
-                Packet::Batch { .. } => state.consumers.iter().map(|job| job.life).collect(),
-                Packet::Open { .. } => state.producers.iter().map(|job| job.life).collect(),
-            };
-            for (job, _) in jobs.iter().enumerate().filter(|(_, life)| **life == Life::Running) {
-                let job = job as u8 + 1;
-                out.extend(self.deliver(state, index, job).map(|next| (Action::Deliver(*packet, job), next)));
+        (0..state.net.len()).for_each(|index| self.travel(state, index, out));
+        for index in 0..state.commits.len() {
+            let commit = &state.commits[index];
+            // The epochs of the last job do not overtake each other, so that somebody can finish.
+            let last = commit.job as usize == self.bounds.consumers;
+            if !(last && state.commits[..index].iter().any(|earlier| earlier.job == commit.job)) {
+                out.push(self.decide(state, index));
             }
         }
-        out.extend((0..state.commits.len()).map(|index| self.decide(state, index)));
     }
 
     fn violation(&self, state: &State) -> Option<String> {
@@ -710,7 +765,10 @@ impl Model for Lanes {
             return Some(format!("{ack} is acknowledged, but only {applied} is committed"));
         }
         if state.source.frontier > applied {
-            return Some(format!("the source is finished up to {}, the consumer has {applied}", state.source.frontier));
+            return Some(format!(
+                "the source is finished up to {}, the consumer has {applied}",
+                state.source.frontier
+            ));
         }
         None
     }

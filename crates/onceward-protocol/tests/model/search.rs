@@ -78,7 +78,9 @@ pub fn explore<M: Model>(model: &M, limit: usize) -> Result<Explored, Box<Counte
             return Err(search.counterexample(broken, at));
         }
         if search.states.len() > limit {
-            return Err(search.counterexample(format!("more than {limit} states: the bounds are too wide"), at));
+            return Err(
+                search.counterexample(format!("more than {limit} states: the bounds are too wide"), at)
+            );
         }
         model.steps(&state, &mut steps);
         let depth = search.origins[at].1 + 1;

@@ -27,11 +27,16 @@ fn arguments() -> Result<Arguments, String> {
             "--mutant" => {
                 let names: Vec<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
                 let mutant = Mutant::ALL.into_iter().find(|mutant| mutant.name() == value);
-                let mutant = mutant.ok_or_else(|| format!("unknown mutant {value:?}; there are {}", names.join(", ")))?;
+                let mutant = mutant
+                    .ok_or_else(|| format!("unknown mutant {value:?}; there are {}", names.join(", ")))?;
                 parsed.mutant = Some(mutant);
                 parsed.settings.mutants = Mutants::only(mutant);
             }
-            _ => return Err(format!("unknown option {word}; there are --seeds --from --messages --crashes --mutant")),
+            _ => {
+                return Err(format!(
+                    "unknown option {word}; there are --seeds --from --messages --crashes --mutant"
+                ));
+            }
         }
     }
     Ok(parsed)
@@ -51,7 +56,8 @@ fn main() -> ExitCode {
             Ok(report) => coverage.add(&report.coverage),
             Err(violation) => {
                 println!("seed {seed} broke a guarantee: {}", violation.what);
-                let mutant = parsed.mutant.map_or(String::new(), |mutant| format!(" --mutant {}", mutant.name()));
+                let mutant =
+                    parsed.mutant.map_or(String::new(), |mutant| format!(" --mutant {}", mutant.name()));
                 println!(
                     "replay: cargo xtask sim --seeds 1 --from {seed} --messages {} --crashes {}{mutant}",
                     parsed.settings.messages, parsed.settings.crashes

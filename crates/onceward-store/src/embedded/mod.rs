@@ -175,7 +175,10 @@ impl<D: Disk> EmbeddedCore<D> {
     /// Whether maintenance under way is so far behind that commits should wait for it: the log, and with
     /// it memory and the time of the next open, must stay bounded.
     pub fn overdue(&self) -> bool {
-        self.tables_pending && self.log.since_snapshot > self.snapshot_due().saturating_mul(OVERDUE_FACTOR)
+        // A store that stopped takes no more results: whoever waited for one would wait for ever.
+        self.failure.is_none()
+            && self.tables_pending
+            && self.log.since_snapshot > self.snapshot_due().saturating_mul(OVERDUE_FACTOR)
     }
     fn snapshot_due(&self) -> u64 {
         self.options.snapshot_min_bytes.max(self.snapshot_bytes().saturating_mul(2))

@@ -258,3 +258,39 @@ impl<D: Disk> LogThread<'_, D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use onceward_protocol::Mutants;
+
+    use super::*;
+    use crate::contract::{generation, partition};
+    use crate::disk::FaultDisk;
+    use crate::embedded::Options;
+
+    /// Only how long a broken test hangs before it fails.
+    const HANG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_worker_delivers_although_the_queue_is_full_and_nobody_takes_from_it() {
+        let disk = FaultDisk::new();
+        let restless = Options { first_segment_bytes: 4096, snapshot_min_bytes: 0, ..Options::small() };
+        let mut core =
+            EmbeddedCore::open(disk.clone(), Path::new("/store"), restless, Mutants::NONE).unwrap();
+        core.grant(&partition(0), generation(1));
+        core.flush(&mut Vec::new()).unwrap();
+        let jobs: Vec<_> = std::iter::from_fn(|| core.maintenance()).collect();
+        assert_eq!(jobs.len(), 2);
+        let (bell, queue) = sync_channel(1);
+        bell.send(Request::Finished).unwrap();
+        let worker = Worker::start("test", disk, bell).unwrap();
+        for job in jobs {
+            worker.errands.send(Errand::Job(job)).unwrap();
+            let _done = worker.results.recv_timeout(HANG).unwrap();
+        }
+        drop(queue);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use onceward_engine::layout::{LayoutPartition, Role};
-use onceward_engine::{Event, JobEnd, JobStats, Layout, Plan};
+use onceward_engine::{Event, Job, JobEnd, JobStats, Layout, Plan, SinkStats};
 use onceward_protocol::Watermark;
 use onceward_store::EmbeddedStore;
 use onceward_store::service::Histogram;
@@ -20,13 +20,13 @@ use crate::status::{ComputationStatus, SinkStatus, SourceStatus, Status};
 /// lanes hold the watermark until then, so that nothing becomes late by waiting.
 const MAX_ACTIVE_SOURCES: usize = 16;
 
-type Figures = (JobStats, Option<(u64, u64)>);
+type Figures = (JobStats, Vec<SinkStats>, Option<(u64, u64)>);
 
 /// Where the workers publish their jobs' figures.
 pub(crate) struct Board {
     figures: Mutex<Vec<Figures>>,
     commit_latency: Histogram,
-    partitions: Vec<(LayoutPartition, Vec<u32>)>,
+    partitions: Vec<LayoutPartition>,
     sources: Vec<String>,
     keyed: Vec<String>,
     sinks: Vec<String>,
@@ -34,16 +34,9 @@ pub(crate) struct Board {
 
 impl Board {
     pub(crate) fn new(plan: &Plan, layout: &Layout) -> Self {
-        let partitions: Vec<_> = layout
-            .partitions()
-            .into_iter()
-            .map(|partition| {
-                let sinks = plan.sinks_of(&partition.role).to_vec();
-                (partition, sinks)
-            })
-            .collect();
+        let partitions = layout.partitions();
         Board {
-            figures: Mutex::new(vec![(JobStats::default(), None); partitions.len()]),
+            figures: Mutex::new(vec![(JobStats::default(), Vec::new(), None); partitions.len()]),
             commit_latency: Histogram::default(),
             partitions,
             sources: layout.sources.iter().map(|source| source.name.clone()).collect(),
@@ -54,10 +47,10 @@ impl Board {
     pub(crate) fn commit_latency(&self) -> &Histogram {
         &self.commit_latency
     }
-    pub(crate) fn set(&self, number: u32, stats: JobStats, progress: Option<(u64, u64)>) {
+    pub(crate) fn set(&self, number: u32, job: &Job, progress: Option<(u64, u64)>) {
         let mut figures = self.figures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(figure) = figures.get_mut(number as usize) {
-            *figure = (stats, progress);
+            *figure = (job.stats(), job.sinks(), progress);
         }
     }
     pub(crate) fn status(&self) -> Status {
@@ -65,12 +58,21 @@ impl Board {
         let mut status = Status {
             sources: self.sources.iter().map(|name| source_status(name)).collect(),
             computations: self.keyed.iter().map(|name| computation_status(name)).collect(),
-            sinks: self.sinks.iter().map(|name| SinkStatus { name: name.clone(), delivered: 0, owed: 0 }).collect(),
-            epoch: figures.iter().map(|(stats, _)| stats.epoch).max().unwrap_or(0),
-            first_epoch: figures.iter().map(|(stats, _)| stats.epoch).filter(|epoch| *epoch > 0).min().unwrap_or(0),
+            sinks: self
+                .sinks
+                .iter()
+                .map(|name| SinkStatus { name: name.clone(), delivered: 0, owed: 0 })
+                .collect(),
+            epoch: figures.iter().map(|(stats, _, _)| stats.epoch).max().unwrap_or(0),
+            first_epoch: figures
+                .iter()
+                .map(|(stats, _, _)| stats.epoch)
+                .filter(|epoch| *epoch > 0)
+                .min()
+                .unwrap_or(0),
         };
         let mut sizes = vec![(0u64, 0u64, true); self.sources.len()];
-        for ((partition, sinks), (stats, progress)) in self.partitions.iter().zip(figures) {
+        for (partition, (stats, sinks, progress)) in self.partitions.iter().zip(figures) {
             match &partition.role {
                 Role::Source { source, .. } => {
                     let total = &mut status.sources[*source];
@@ -96,14 +98,10 @@ impl Board {
                     total.epoch = total.epoch.max(stats.epoch);
                 }
             }
-            if let [sink] = sinks[..] {
-                status.sinks[sink as usize].delivered += stats.rows_out.saturating_sub(stats.owed);
-                status.sinks[sink as usize].owed += stats.owed;
-            } else {
-                for sink in sinks {
-                    status.sinks[*sink as usize].owed += stats.owed;
-                    status.sinks[*sink as usize].delivered += stats.delivered;
-                }
+            for sink in sinks {
+                let total = &mut status.sinks[sink.sink as usize];
+                total.delivered += sink.delivered;
+                total.owed += sink.owed;
             }
         }
         for (source, (done, size, known)) in status.sources.iter_mut().zip(sizes) {
@@ -246,7 +244,8 @@ impl Coordinator {
     }
 
     fn ended(&mut self, number: u32, end: JobEnd) -> Result<(), RunError> {
-        let partition = self.partitions.get(number as usize).map_or_else(String::new, |known| known.id.label());
+        let partition =
+            self.partitions.get(number as usize).map_or_else(String::new, |known| known.id.label());
         match end {
             JobEnd::Completed => self.completed += 1,
             JobEnd::Stopped => {}
@@ -277,10 +276,9 @@ impl Coordinator {
     }
 
     fn stop_sources_when_due(&mut self) {
-        let keyed_live = self
-            .partitions
-            .iter()
-            .any(|partition| matches!(partition.role, Role::Keyed { .. }) && self.live[partition.number as usize]);
+        let keyed_live = self.partitions.iter().any(|partition| {
+            matches!(partition.role, Role::Keyed { .. }) && self.live[partition.number as usize]
+        });
         if keyed_live {
             return;
         }

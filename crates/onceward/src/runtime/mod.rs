@@ -111,7 +111,8 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
     let partitions = layout.partitions();
     let workers = options.workers.clamp(1, partitions.len().max(1));
     let (notices, inbox) = channel();
-    let (posts, mailboxes): (Vec<Sender<Post>>, Vec<Receiver<Post>>) = (0..workers).map(|_| channel()).unzip();
+    let (posts, mailboxes): (Vec<Sender<Post>>, Vec<Receiver<Post>>) =
+        (0..workers).map(|_| channel()).unzip();
     let routes: Arc<[Sender<Post>]> =
         partitions.iter().map(|partition| posts[partition.number as usize % workers].clone()).collect();
     let board = Arc::new(Board::new(&plan, &layout));
@@ -145,7 +146,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         let (generation, head) = grant(&handle, &partition.id)?;
         let stored = worker::load(&handle, &partition.id, head)?;
         let job = plan.job(&layout, partition, generation, stored, random_u64()?, Mutants::NONE)?;
-        board.set(partition.number, job.stats(), None);
+        board.set(partition.number, &job, None);
         let source = match &partition.role {
             Role::Source { source, name } => Some((sources[*source].clone(), name.clone())),
             Role::Keyed { .. } => None,

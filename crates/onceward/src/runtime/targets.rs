@@ -31,7 +31,8 @@ impl TargetThread {
         let mut writers: BTreeMap<u32, Writer> = BTreeMap::new();
         while let Ok(TargetWork { partition, sink, call }) = self.work.recv() {
             let answer = self.call(&mut writers, partition, call);
-            let _ = self.routes[partition as usize].send(Post::Event(partition, Event::Target { sink, answer }));
+            let _ =
+                self.routes[partition as usize].send(Post::Event(partition, Event::Target { sink, answer }));
         }
     }
 

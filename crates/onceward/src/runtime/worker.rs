@@ -23,7 +23,11 @@ const EVENTS_PER_TURN: usize = 64;
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
 
 /// Reads what is stored of a partition, after its grant (LOAD-AFTER-GRANT).
-pub(crate) fn load(store: &StoreHandle, partition: &PartitionId, head: PartitionHead) -> Result<Stored, RunError> {
+pub(crate) fn load(
+    store: &StoreHandle,
+    partition: &PartitionId,
+    head: PartitionHead,
+) -> Result<Stored, RunError> {
     let mut stored = Stored { head, ..Stored::default() };
     for table in [TableId::META, TableId::OUTBOX, TableId::STATE] {
         for (key, value) in store.scan(partition, table)? {
@@ -56,7 +60,16 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(number: u32, job: Job, source: Option<(Arc<dyn Source>, String)>) -> Self {
-        Slot { number, job, source, reader: None, read: None, wake: i64::MAX, ended: false, read_to_end: false }
+        Slot {
+            number,
+            job,
+            source,
+            reader: None,
+            read: None,
+            wake: i64::MAX,
+            ended: false,
+            read_to_end: false,
+        }
     }
 
     fn read_now(&mut self, read: &PendingRead) -> Result<Read, ConnectorError> {
@@ -159,7 +172,8 @@ impl Worker {
 
     fn idle_time(&self) -> Duration {
         let now = self.now();
-        let wake = self.slots.iter().filter(|slot| !slot.ended).map(|slot| slot.wake).min().unwrap_or(i64::MAX);
+        let wake =
+            self.slots.iter().filter(|slot| !slot.ended).map(|slot| slot.wake).min().unwrap_or(i64::MAX);
         let until_wake = u64::try_from(wake.saturating_sub(now)).unwrap_or(0);
         let mut idle = Duration::from_micros(until_wake).min(PUBLISH_EVERY);
         if self.slots.iter().any(|slot| slot.read.is_some()) {
@@ -223,7 +237,7 @@ impl Worker {
                 slot.ended = true;
                 slot.reader = None;
                 slot.read = None;
-                self.board.set(number, slot.job.stats(), progress(slot));
+                self.board.set(number, &slot.job, progress(slot));
                 // A job whose partition an earlier run had read to its end never reads: its turn is over too.
                 if slot.source.is_some() && !slot.read_to_end {
                     slot.read_to_end = true;
@@ -245,6 +259,13 @@ impl Worker {
                 }
             }
             let answer = self.slots[index].read_now(&read);
+            if let Some(rate) = &self.rate {
+                let rows = match &answer {
+                    Ok(Read::Batch { batch, .. }) => batch.records().len(),
+                    _ => 0,
+                };
+                rate.give_back(read.limits.rows.saturating_sub(rows));
+            }
             let number = self.slots[index].number;
             self.local.push_back((number, Event::Read { tag: read.tag, read: answer }));
         }
@@ -264,7 +285,7 @@ impl Worker {
         }
         self.published = Instant::now();
         for slot in &self.slots {
-            self.board.set(slot.number, slot.job.stats(), progress(slot));
+            self.board.set(slot.number, &slot.job, progress(slot));
         }
     }
 }
