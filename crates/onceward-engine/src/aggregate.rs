@@ -188,7 +188,8 @@ fn extreme(held: &mut Extreme, value: Value<'_>, wanted: std::cmp::Ordering) -> 
     let incomparable =
         |held: &Value<'_>| format!("cannot compare {} with {}", value.type_name(), held.type_name());
     let replace = match (&*held, &value) {
-        (Extreme::None, Value::Null | Value::List(_) | Value::Map(_)) => {
+        // What cannot be compared with itself has no order: a list, a map, a number beyond exactness.
+        (Extreme::None, value) if value.compare(value).is_none() => {
             return Err(format!("{} has no order", value.type_name()));
         }
         (Extreme::None, _) => true,

@@ -19,9 +19,8 @@ use crate::fused::{Emit, Scratch, Tree, json_member};
 use crate::job::{Event, JobEnd, JobStats, Request, SinkStats};
 use crate::lane::{LaneBatch, LaneMessage};
 use crate::lane_in::LaneIn;
-use crate::ledger::Ledger;
+use crate::ledger::{EpochClock, Ledger};
 use crate::output::Outputs;
-use crate::source_job::{IDLE_COMMIT_US, grid};
 use crate::stored::{Counters, Stored, counters_key, encode_lane, lane_key};
 use crate::window_state::{Fired, WindowState};
 
@@ -99,7 +98,7 @@ pub struct KeyedJob {
     repeats: u64,
     epoch_rows: u64,
     epoch_bytes: u64,
-    last_commit: i64,
+    clock: EpochClock,
     begun: bool,
     stopping: bool,
     ended: bool,
@@ -147,7 +146,7 @@ impl KeyedJob {
             repeats: 0,
             epoch_rows: 0,
             epoch_bytes: 0,
-            last_commit: i64::MIN,
+            clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             stopping: false,
             ended: false,
@@ -198,7 +197,7 @@ impl KeyedJob {
         match event {
             Event::Begin => {
                 self.begun = true;
-                self.last_commit = now;
+                self.clock.restart(now);
                 let consumer = self.ledger.generation();
                 for lane in &self.lanes {
                     let message = LaneMessage::Invite { lane: lane.key(), consumer };
@@ -268,7 +267,7 @@ impl KeyedJob {
                 JobEnd::Completed
             });
         }
-        let wake = wake.min(self.next_close(now));
+        let wake = wake.min(self.clock.due(self.wants_commit(now).0));
         out.push(Request::Wake(wake.max(now + 1)));
         Ok(())
     }
@@ -419,22 +418,15 @@ impl KeyedJob {
     fn wants_commit(&self, now: i64) -> (bool, bool) {
         let (sinks_dirty, sinks_urgent) = self.outputs.wants_commit();
         let lanes = self.lanes.iter().any(|lane| lane.dirty);
-        let idle = now.saturating_sub(self.last_commit) >= IDLE_COMMIT_US;
+        let idle = self.clock.is_idle(now);
         let last = (lanes || sinks_dirty) && (self.stopping || self.input_ended());
         (sinks_dirty || lanes || self.counters_dirty || idle, sinks_urgent || last)
-    }
-
-    fn next_close(&self, now: i64) -> i64 {
-        if !self.wants_commit(now).0 {
-            return self.last_commit.saturating_add(IDLE_COMMIT_US);
-        }
-        grid(self.last_commit, self.plan.limits.interval_us)
     }
 
     fn close_epoch(&mut self, now: i64, out: &mut Vec<Request>) {
         let (dirty, urgent) = self.wants_commit(now);
         let full = !self.epoch_has_room();
-        if !dirty || !self.ledger.has_room() || !(urgent || full || self.next_close(now) <= now) {
+        if !dirty || !self.ledger.has_room() || !(urgent || full || self.clock.due(dirty) <= now) {
             return;
         }
         let epoch = self.ledger.current();
@@ -457,7 +449,7 @@ impl KeyedJob {
         self.counters_dirty = false;
         self.epoch_rows = 0;
         self.epoch_bytes = 0;
-        self.last_commit = now;
+        self.clock.restart(now);
         out.push(Request::Commit(self.ledger.close(writes, Effects { frontiers })));
     }
 
@@ -485,7 +477,7 @@ fn refused(plan: &KeyedJobPlan, key: &[u8], column: usize, reason: String) -> En
     let _ = write_key(&plan.spec, key, &mut text);
     EngineError::Aggregate {
         computation: plan.computation.clone(),
-        key: String::from_utf8_lossy(&text).trim_end_matches(',').to_owned(),
+        key: format!("{{{}}}", String::from_utf8_lossy(&text).trim_end_matches(',')),
         column: plan.spec.compute.get(column).map_or("", |(name, _)| name).to_owned(),
         reason,
     }

@@ -11,6 +11,39 @@ use crate::job::JobEnd;
 /// How many epochs of one job may be on their way to the store at once.
 pub const MAX_OPEN_EPOCHS: usize = 2;
 
+/// An idle job commits at least this often, to learn that it lost its lease.
+pub const IDLE_COMMIT_US: i64 = 60_000_000;
+
+/// When a job closes its epochs: on a grid that all jobs share, so that one flush makes them all durable.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochClock {
+    interval: i64,
+    last: i64,
+}
+
+impl EpochClock {
+    /// A clock that closes every `interval` microseconds while there is something to commit.
+    pub fn new(interval: i64) -> Self {
+        EpochClock { interval: interval.max(1), last: i64::MIN }
+    }
+    /// The job begins, or an epoch was closed.
+    pub fn restart(&mut self, now: i64) {
+        self.last = now;
+    }
+    /// Whether the job has been idle for so long that it must commit all the same.
+    pub fn is_idle(&self, now: i64) -> bool {
+        now.saturating_sub(self.last) >= IDLE_COMMIT_US
+    }
+    /// When to close the epoch: the next place of the grid if there is something to commit.
+    pub fn due(&self, dirty: bool) -> i64 {
+        if dirty {
+            self.last.div_euclid(self.interval).saturating_add(1).saturating_mul(self.interval)
+        } else {
+            self.last.saturating_add(IDLE_COMMIT_US)
+        }
+    }
+}
+
 /// Numbers epochs, chains them and keeps what is to happen once each is durable.
 #[derive(Debug)]
 pub struct Ledger<E> {

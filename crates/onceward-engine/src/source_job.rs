@@ -19,7 +19,7 @@ use crate::fused::{Emit, Scratch, StepFailure, Tree};
 use crate::job::{Event, JobEnd, JobStats, Request, SinkStats};
 use crate::lane::LaneMessage;
 use crate::lane_out::LaneOut;
-use crate::ledger::Ledger;
+use crate::ledger::{EpochClock, Ledger};
 use crate::output::Outputs;
 use crate::stored::{Counters, Stored, counters_key, outboxed_key, resume_key};
 
@@ -32,9 +32,6 @@ const MAX_OPEN_PLACES: usize = 4096;
 const WATERMARK_EVERY: u64 = 256;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
-/// An idle job commits at least this often, to learn that it lost its lease.
-pub const IDLE_COMMIT_US: i64 = 60_000_000;
-
 /// A keyed computation that this source feeds over one stream.
 #[derive(Clone, Debug)]
 pub struct LaneGroup {
@@ -126,7 +123,7 @@ pub struct SourceJob {
     recorded: Frontier,
     counters: Counters,
     rows_read: u64,
-    last_commit: i64,
+    clock: EpochClock,
     begun: bool,
     stopping: bool,
     ended: bool,
@@ -175,7 +172,7 @@ impl SourceJob {
             recorded: frontier,
             counters: stored.counters,
             rows_read: 0,
-            last_commit: i64::MIN,
+            clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             stopping: false,
             ended: false,
@@ -223,7 +220,7 @@ impl SourceJob {
         match event {
             Event::Begin => {
                 self.begun = true;
-                self.last_commit = now;
+                self.clock.restart(now);
                 let producer = self.ledger.generation();
                 for lane in self.out.lanes() {
                     let message = LaneMessage::Hello { lane: lane.key(), producer };
@@ -397,7 +394,7 @@ impl SourceJob {
         if let Reading::Idle(until) = self.reading {
             wake = wake.min(until);
         }
-        wake = wake.min(self.next_close(now));
+        wake = wake.min(self.clock.due(self.wants_commit(now).0));
         out.push(Request::Wake(wake.max(now + 1)));
         Ok(())
     }
@@ -420,17 +417,9 @@ impl SourceJob {
     fn wants_commit(&self, now: i64) -> (bool, bool) {
         let (sinks_dirty, sinks_urgent) = self.out.outputs.wants_commit();
         let moved = self.finished() > self.recorded;
-        let idle = now.saturating_sub(self.last_commit) >= IDLE_COMMIT_US;
+        let idle = self.clock.is_idle(now);
         let last = moved && (self.finished().is_end() || self.stopping);
         (sinks_dirty || moved || idle, sinks_urgent || last)
-    }
-
-    /// Epochs close on a grid that all jobs share, so that one flush makes them all durable.
-    fn next_close(&self, now: i64) -> i64 {
-        if !self.wants_commit(now).0 {
-            return self.last_commit.saturating_add(IDLE_COMMIT_US);
-        }
-        grid(self.last_commit, self.plan.limits.interval_us)
     }
 
     fn close_epoch(&mut self, now: i64, out: &mut Vec<Request>) {
@@ -438,7 +427,7 @@ impl SourceJob {
         let limits = &self.plan.limits;
         let full = self.out.outputs.gathered_rows() >= limits.max_rows
             || self.out.outputs.gathered_bytes() >= limits.max_bytes;
-        if !dirty || !self.ledger.has_room() || !(urgent || full || self.next_close(now) <= now) {
+        if !dirty || !self.ledger.has_room() || !(urgent || full || self.clock.due(dirty) <= now) {
             return;
         }
         let epoch = self.ledger.current();
@@ -458,7 +447,7 @@ impl SourceJob {
             writes.put(TableId::META, outboxed_key(), &outboxed);
         }
         writes.put(TableId::META, counters_key(), &self.counters.encode());
-        self.last_commit = now;
+        self.clock.restart(now);
         out.push(Request::Commit(self.ledger.close(writes, ())));
     }
 
@@ -517,10 +506,4 @@ impl SourceJob {
             self.ledger.is_settled() && self.out.outputs.is_settled() && self.reading != Reading::Out;
         settled && (self.stopping || (self.finished().is_end() && self.recorded.is_end()))
     }
-}
-
-/// The next multiple of `interval` after `last`.
-pub fn grid(last: i64, interval: i64) -> i64 {
-    let interval = interval.max(1);
-    last.div_euclid(interval).saturating_add(1).saturating_mul(interval)
 }

@@ -57,7 +57,7 @@ impl std::error::Error for CompileError {}
 pub enum ScanError {
     /// The record is not one well-formed JSON object at its top level.
     #[error(
-        "OW-5101: malformed JSON at byte {offset}: found {found}, expected {expected}; correct the record or send it to an error sink"
+        "OW-5101: malformed JSON at byte {offset}: found {found}, expected {expected}; correct the record"
     )]
     Json {
         /// Byte within the record.
@@ -190,7 +190,7 @@ pub enum EvalError {
     },
     /// Malformed nested JSON, found when it was read.
     #[error(
-        "OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record or send it to an error sink"
+        "OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record"
     )]
     Json {
         /// Byte within the nested value.

@@ -1,0 +1,40 @@
+//! The engine's guarantees, one sentence per test. Real jobs are built from a plan and stepped by hand:
+//! the driver in `world` carries out one request at a time, and a test decides what is carried out, what
+//! waits and what is lost.
+//!
+//! The driver itself checks three rules in every test: an acknowledgement never exceeds what is stored, a
+//! row leaves the outbox only after the target has it, and a job that has ended asks for nothing.
+
+#[cfg(test)]
+mod manifest;
+#[cfg(test)]
+mod shelf;
+#[cfg(test)]
+mod target;
+#[cfg(test)]
+mod world;
+
+#[cfg(test)]
+mod acknowledgements;
+#[cfg(test)]
+mod aggregates;
+#[cfg(test)]
+mod backpressure;
+#[cfg(test)]
+mod consumer_lanes;
+#[cfg(test)]
+mod open_order;
+#[cfg(test)]
+mod poison;
+#[cfg(test)]
+mod producer_lanes;
+#[cfg(test)]
+mod progress;
+#[cfg(test)]
+mod steps;
+#[cfg(test)]
+mod stored_forms;
+#[cfg(test)]
+mod trust_window;
+#[cfg(test)]
+mod windows;

@@ -1,0 +1,193 @@
+//! Pipelines in a few lines, without a manifest file.
+
+use onceward_connector::{BlockPolicy, Codec, Config, SinkContract};
+use onceward_engine::layout::{LayoutKeyed, LayoutSource};
+use onceward_engine::plan::SinkBehaviour;
+use onceward_engine::{EngineError, Layout, Plan};
+use onceward_protocol::Creation;
+use onceward_spec::{
+    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec,
+    Pipeline, Place, SinkSpec, SourceSpec, StepSpec,
+};
+
+/// One second in the unit of times.
+pub const SECOND: i64 = 1_000_000;
+/// The window size of every pipeline here.
+pub const MINUTE: i64 = 60 * SECOND;
+
+/// A pipeline being written down.
+#[derive(Clone)]
+pub struct Manifest {
+    pub pipeline: Pipeline,
+    codecs: Vec<Codec>,
+    partitions: Vec<usize>,
+    pub behaviour: SinkBehaviour,
+}
+
+fn expression(text: &str) -> Expression {
+    Expression { text: text.to_owned(), place: Place::default() }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// A filter step.
+pub fn filter(text: &str) -> StepSpec {
+    StepSpec::Filter(expression(text))
+}
+
+/// A map step.
+pub fn map(fields: &[(&str, &str)]) -> StepSpec {
+    StepSpec::Map(fields.iter().map(|(name, text)| ((*name).to_owned(), expression(text))).collect())
+}
+
+/// Aggregates by output name, each as a function and its argument.
+pub type Compute<'a> = &'a [(&'a str, AggregateFunction, Option<&'a str>)];
+
+/// What most windows here compute.
+pub const COUNT_AND_SUM: Compute<'static> =
+    &[("n", AggregateFunction::Count, None), ("sum", AggregateFunction::Sum, Some("v"))];
+
+impl Manifest {
+    pub fn new() -> Self {
+        Manifest {
+            pipeline: Pipeline {
+                name: "tested".to_owned(),
+                base_dir: std::path::PathBuf::new(),
+                require: None,
+                epoch: EpochLimits { interval_us: 5_000, max_rows: 2_000, max_bytes: 1 << 20 },
+                shutdown_timeout_us: 0,
+                sources: Vec::new(),
+                computations: Vec::new(),
+                sinks: Vec::new(),
+            },
+            codecs: Vec::new(),
+            partitions: Vec::new(),
+            behaviour: SinkBehaviour {
+                contract: SinkContract::ProgressInTarget,
+                policy: BlockPolicy { max_rows: 100, max_bytes: 1 << 20, max_age_us: 20_000 },
+            },
+        }
+    }
+    /// A JSON source of `partitions` partitions. With `event_time`, it lies in the field `t`, and rows may
+    /// come that much out of order.
+    pub fn source(mut self, name: &str, partitions: usize, event_time: Option<i64>) -> Self {
+        self.pipeline.sources.push(SourceSpec {
+            name: name.to_owned(),
+            connector: "tested".to_owned(),
+            config: Config::default(),
+            event_time: event_time
+                .map(|disorder| EventTimeSpec { field: "t".to_owned(), out_of_orderness_us: disorder }),
+            place: Place::default(),
+        });
+        self.codecs.push(Codec::Json);
+        self.partitions.push(partitions);
+        self
+    }
+    /// The last source gives records of this codec.
+    pub fn codec(mut self, codec: Codec) -> Self {
+        *self.codecs.last_mut().unwrap() = codec;
+        self
+    }
+    pub fn step(self, name: &str, inputs: &[&str], steps: Vec<StepSpec>) -> Self {
+        self.computation(name, inputs, steps, None)
+    }
+    /// Windows of a minute, keyed by `keys`.
+    pub fn windows(self, name: &str, inputs: &[&str], keys: &[&str], compute: Compute<'_>) -> Self {
+        self.ranges(name, inputs, keys, compute, 1)
+    }
+    /// The same over several key ranges.
+    pub fn ranges(
+        self,
+        name: &str,
+        inputs: &[&str],
+        keys: &[&str],
+        compute: Compute<'_>,
+        partitions: u32,
+    ) -> Self {
+        let keyed = KeyedSpec {
+            group_by: owned(keys),
+            partitions,
+            window_us: MINUTE,
+            allowed_lateness_us: 0,
+            compute: compute
+                .iter()
+                .map(|(name, function, argument)| {
+                    let argument = argument.map(expression);
+                    ((*name).to_owned(), AggregateSpec { function: *function, argument })
+                })
+                .collect(),
+        };
+        self.computation(name, inputs, Vec::new(), Some(keyed))
+    }
+    fn computation(
+        mut self,
+        name: &str,
+        inputs: &[&str],
+        steps: Vec<StepSpec>,
+        keyed: Option<KeyedSpec>,
+    ) -> Self {
+        self.pipeline.computations.push(ComputationSpec {
+            name: name.to_owned(),
+            inputs: owned(inputs),
+            steps,
+            keyed,
+            place: Place::default(),
+        });
+        self
+    }
+    /// The last computation still counts rows that come this much after a window's end.
+    pub fn lateness(mut self, lateness_us: i64) -> Self {
+        let computation = self.pipeline.computations.last_mut().unwrap();
+        computation.keyed.as_mut().unwrap().allowed_lateness_us = lateness_us;
+        self
+    }
+    pub fn sink(mut self, name: &str, inputs: &[&str]) -> Self {
+        self.pipeline.sinks.push(SinkSpec {
+            name: name.to_owned(),
+            inputs: owned(inputs),
+            connector: "tested".to_owned(),
+            config: Config::default(),
+            delivery: None,
+            place: Place::default(),
+        });
+        self
+    }
+    /// Epochs close at this many rows.
+    pub fn epoch_rows(mut self, max_rows: u64) -> Self {
+        self.pipeline.epoch.max_rows = max_rows;
+        self
+    }
+    /// Blocks close at this many rows.
+    pub fn block_rows(mut self, max_rows: usize) -> Self {
+        self.behaviour.policy.max_rows = max_rows;
+        self
+    }
+    pub fn compile(&self) -> Result<Plan, EngineError> {
+        let behaviours = vec![self.behaviour; self.pipeline.sinks.len()];
+        Plan::compile(self.pipeline.clone(), &self.codecs, &behaviours)
+    }
+    /// Source partitions are called `p0`, `p1`, ...
+    pub fn layout(&self) -> Layout {
+        let sources = self.pipeline.sources.iter().zip(&self.partitions).enumerate();
+        let keyed = self.pipeline.computations.iter().filter_map(|computation| {
+            let spec = computation.keyed.as_ref()?;
+            Some(LayoutKeyed { name: computation.name.clone(), version: 1, count: spec.partitions })
+        });
+        Layout {
+            creation: Creation(1),
+            pipeline: self.pipeline.name.clone(),
+            canonical: String::new(),
+            sources: sources
+                .map(|(number, (source, partitions))| LayoutSource {
+                    name: source.name.clone(),
+                    creation: Creation(100 + number as u128),
+                    partitions: (0..*partitions).map(|partition| format!("p{partition}")).collect(),
+                })
+                .collect(),
+            keyed: keyed.collect(),
+            completed: false,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The target system of one (sink, partition): rows and a marker, compared as MARKER-CAS asks.
+
+use onceward_connector::TargetError;
+use onceward_engine::{TargetAnswer, TargetCall};
+use onceward_protocol::{Fence, Marker};
+
+use crate::shelf::text;
+
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    pub fence: Option<Fence>,
+    pub marker: Option<Marker>,
+    pub rows: Vec<String>,
+}
+
+impl Target {
+    pub fn apply(&mut self, call: &TargetCall) -> Result<TargetAnswer, TargetError> {
+        let refused = || Err(TargetError::Fenced("a newer open holds the target".to_owned()));
+        match call {
+            TargetCall::TakeFence(fence) => {
+                self.fence = Some(*fence);
+                if let Some(marker) = &mut self.marker {
+                    marker.fence = *fence;
+                }
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::ReadMarker => Ok(TargetAnswer::Marker(self.marker)),
+            TargetCall::CreateMarker(marker) if self.fence != Some(marker.fence) => refused(),
+            TargetCall::CreateMarker(marker) => {
+                self.marker.get_or_insert(*marker);
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::Write { expected, .. } if self.marker != Some(*expected) => refused(),
+            TargetCall::Write { block, next, .. } => {
+                self.rows.extend(block.rows().map(|(_, row)| text(row)));
+                self.marker = Some(*next);
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::PlainWrite(block) => {
+                self.rows.extend(block.rows().map(|(_, row)| text(row)));
+                Ok(TargetAnswer::Done)
+            }
+        }
+    }
+}
+
+/// What a call is called in tests.
+pub fn kind(call: &TargetCall) -> &'static str {
+    match call {
+        TargetCall::TakeFence(_) => "take fence",
+        TargetCall::ReadMarker => "read marker",
+        TargetCall::CreateMarker(_) => "create marker",
+        TargetCall::Write { .. } => "write",
+        TargetCall::PlainWrite(_) => "plain write",
+    }
+}
+
+/// The calls of a first open, in order.
+pub const KINDS: [&str; 4] = ["take fence", "read marker", "create marker", "write"];
