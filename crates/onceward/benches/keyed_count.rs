@@ -52,7 +52,7 @@ fn main() {
         peak_keys = peak_keys.max(status.computations[0].keys);
         if counted.is_none() {
             stats = running.store_stats();
-            probe.set_size(stats.log_bytes.max(4096) / stats.sync_count.max(1));
+            probe.set_size(stats.written_bytes.max(4096) / stats.sync_count.max(1));
         }
         if counted.is_none() && status.computations[0].rows_in == messages {
             counted = Some((cpu_seconds() - cpu_before, began.elapsed().as_secs_f64()));
@@ -80,7 +80,7 @@ fn main() {
     println!(
         "epochs made durable: {} syncs, {} KiB each",
         stats.sync_count,
-        stats.log_bytes / stats.sync_count.max(1) / 1024
+        stats.written_bytes / stats.sync_count.max(1) / 1024
     );
     for percent in [50.0, 99.0] {
         println!(
@@ -104,7 +104,7 @@ fn write_input(dir: &Path, messages: u64) -> u64 {
             let key = (mix >> 24) % KEYS;
             let second = number * 3000 / messages;
             let line = format!(
-                "{{\"id\":{number:010},\"user\":\"u{key:07}\",\"at\":\"2026-01-01T00:{:02}:{:02}Z\",\"amount\":{}.25,\"tag\":\"abc\"}}\n",
+                "{{\"id\":{number:010},\"user\":\"u{key:07}\",\"at\":\"2026-01-01T00:{:02}:{:02}Z\",\"amount\":{}.25,\"tag\":\"abcdefghijkl\"}}\n",
                 second / 60,
                 second % 60,
                 mix % 1000

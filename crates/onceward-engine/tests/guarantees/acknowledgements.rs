@@ -88,7 +88,7 @@ fn a_finished_place_moves_only_after_the_commit_of_every_consumer() {
     let mut world = one_lane(1000);
     world.run();
     let committed = |by: u32| {
-        world.seen.iter().position(|seen| matches!(seen, Seen::Committed { by: other, .. } if *other == by))
+        world.seen.iter().position(|seen| matches!(seen, Seen::Committed { by: other } if *other == by))
     };
     assert!(committed(1).unwrap() < committed(0).unwrap());
     assert_eq!(world.finished(0).unwrap().position, Position::at(40));

@@ -3,7 +3,9 @@
 use onceward_engine::lane::LaneEntry;
 use onceward_engine::{Event, LaneBatch, LaneMessage};
 use onceward_expr::Value;
-use onceward_protocol::{Branch, Frontier, Generation, LaneKey, LanePoint, Position, Session, Watermark, routing_hash};
+use onceward_protocol::{
+    Branch, Frontier, Generation, LaneKey, LanePoint, Position, Session, Watermark, routing_hash,
+};
 
 use crate::manifest::{COUNT_AND_SUM, Manifest, SECOND};
 use crate::world::World;
@@ -106,7 +108,9 @@ fn window(count: u64) -> Vec<String> {
 fn a_consumer_invites_its_producers_and_opens_at_what_it_has_committed() {
     let mut world = consumer(1000);
     let own = world.generation(1);
-    assert!(matches!(&world.lane_to(0)[..], [LaneMessage::Invite { lane: LANE, consumer }] if *consumer == own));
+    assert!(
+        matches!(&world.lane_to(0)[..], [LaneMessage::Invite { lane: LANE, consumer }] if *consumer == own)
+    );
     hello(&mut world, 3);
     let session = opened(&world);
     assert_eq!((session.lane, session.producer, session.consumer), (LANE, producer(3), own));
@@ -220,11 +224,9 @@ fn a_lane_that_is_not_in_the_layout_is_ignored() {
     hello(&mut world, 3);
     let session = opened(&world);
     let before = world.seen.len();
-    for lane in [
-        LaneKey { stream: 1, ..LANE },
-        LaneKey { producer: 7, ..LANE },
-        LaneKey { consumer: 2, ..LANE },
-    ] {
+    for lane in
+        [LaneKey { stream: 1, ..LANE }, LaneKey { producer: 7, ..LANE }, LaneKey { consumer: 2, ..LANE }]
+    {
         send(&mut world, LaneMessage::Hello { lane, producer: producer(9) });
         send(&mut world, LaneMessage::Batch(Box::new(batch(Session { lane, ..session }, 0, 1..=5))));
     }

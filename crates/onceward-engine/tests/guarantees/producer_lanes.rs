@@ -75,7 +75,11 @@ fn a_producer_announces_itself_when_it_starts_and_when_it_is_invited() {
     send(&mut world, LaneMessage::Invite { lane: LANE, consumer });
     let hellos = world.lane_to(1);
     assert_eq!(hellos.len(), 2);
-    assert!(hellos.iter().all(|message| matches!(message, LaneMessage::Hello { lane: LANE, producer } if *producer == own)));
+    assert!(
+        hellos.iter().all(
+            |message| matches!(message, LaneMessage::Hello { lane: LANE, producer } if *producer == own)
+        )
+    );
 }
 
 #[test]
@@ -136,7 +140,8 @@ fn an_acknowledgement_of_another_session_finishes_nothing() {
     let mut world = producer();
     let good = session(&world, 1, 1);
     send(&mut world, LaneMessage::Open { session: good, frontier: Frontier::START });
-    send(&mut world, LaneMessage::Ack { session: session(&world, 1, 2), frontier: through(10) });
+    let other = session(&world, 1, 2);
+    send(&mut world, LaneMessage::Ack { session: other, frontier: through(10) });
     assert_eq!(world.finished(0), None);
     // Only places at which a read ended can be finished.
     send(&mut world, LaneMessage::Ack { session: good, frontier: through(7) });

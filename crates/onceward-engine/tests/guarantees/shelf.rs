@@ -16,8 +16,7 @@ pub struct Shelf {
 
 impl Shelf {
     pub fn commit(&mut self, commit: &EpochCommit) -> CommitOutcome {
-        let permit =
-            self.head.permit(commit.generation, commit.epoch, commit.predecessor, Mutants::NONE);
+        let permit = self.head.permit(commit.generation, commit.epoch, commit.predecessor, Mutants::NONE);
         let permit = match permit {
             Ok(permit) => permit,
             Err(fenced) => return CommitOutcome::Fenced(fenced),
@@ -48,7 +47,10 @@ impl Shelf {
     /// The rows owed to `sink`.
     pub fn outbox(&self, sink: &str) -> Vec<String> {
         let chunks = self.stored().outbox.remove(sink).unwrap_or_default();
-        chunks.iter().flat_map(|(_, chunk)| chunk.iter().map(|(_, row)| text(row)).collect::<Vec<_>>()).collect()
+        chunks
+            .iter()
+            .flat_map(|(_, chunk)| chunk.iter().map(|(_, row)| text(row)).collect::<Vec<_>>())
+            .collect()
     }
 }
 

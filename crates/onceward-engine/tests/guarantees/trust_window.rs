@@ -84,7 +84,11 @@ fn a_crash_before_or_after_any_call_of_an_open_writes_every_row_once() {
                     break;
                 }
                 world.held.calls.clear();
-                assert!(world.run_until(|world| world.calls().len() > calls || world.kinds().last() == Some(&faulty)));
+                assert!(
+                    world.run_until(
+                        |world| world.calls().len() > calls || world.kinds().last() == Some(&faulty)
+                    )
+                );
                 world.held.calls = vec![0];
             }
             if applied {

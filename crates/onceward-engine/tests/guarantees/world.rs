@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use onceward_connector::{ConnectorError, Read, ReadLimits, Record, RecordBatch, TargetError};
+use onceward_engine::job::SinkStats;
 use onceward_engine::layout::Role;
 use onceward_engine::stored::lane_key;
-use onceward_engine::{EngineError, Event, Job, JobEnd, JobStats, LaneMessage, LayoutPartition, Plan, Request, TargetCall};
+use onceward_engine::{
+    EngineError, Event, Job, JobEnd, JobStats, LaneMessage, LayoutPartition, Plan, Request, TargetCall,
+};
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{Branch, Cursor, Frontier, Generation, LaneKey, Mutants, Position};
 use onceward_store::{EpochCommit, TableId, WriteBatch};
@@ -25,14 +28,23 @@ const FAR: i64 = 20 * SECOND;
 /// What a job asked for, in order.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// An epoch was closed.
-    Closed { by: u32, epoch: u64 },
     /// An epoch became durable.
-    Committed { by: u32, epoch: u64 },
+    Committed {
+        by: u32,
+    },
     /// A target was called; the cursor is the one stored at that moment.
-    Call { by: u32, sink: u32, call: TargetCall, cursor: Cursor },
-    Lane { to: u32, message: LaneMessage },
-    Read { by: u32, after: Option<Position> },
+    Call {
+        call: TargetCall,
+        cursor: Cursor,
+    },
+    Lane {
+        to: u32,
+        message: LaneMessage,
+    },
+    Read {
+        by: u32,
+        after: Option<Position>,
+    },
 }
 
 /// What waits to be carried out.
@@ -137,11 +149,11 @@ impl World {
         let uid = self.next_uid;
         self.next_uid += 1;
         let shelf = &mut self.shelves[index];
-        let generation = Generation { number: shelf.head.last_number + 1, nonce: uid, branch: Branch::default() };
+        let generation =
+            Generation { number: shelf.head.last_number + 1, nonce: uid, branch: Branch::default() };
         shelf.head = shelf.head.grant(generation);
         let (layout, partition) = (self.manifest.layout(), &self.partitions[index]);
-        let job =
-            self.plan.job(&layout, partition, generation, shelf.stored(), uid * 7919, Mutants::NONE)?;
+        let job = self.plan.job(&layout, partition, generation, shelf.stored(), uid * 7919, Mutants::NONE)?;
         self.slots[index] = Some(Slot { uid, generation, job, wake: i64::MAX, next_row: 0, end: None });
         self.handle(number, Event::Begin);
         Ok(())
@@ -171,8 +183,7 @@ impl World {
         let uid = slot.uid;
         let had_ended = slot.end.clone();
         for request in requests {
-            let answers_a_hello =
-                matches!(&request, Request::Lane { message: LaneMessage::Open { .. }, .. });
+            let answers_a_hello = matches!(&request, Request::Lane { message: LaneMessage::Open { .. }, .. });
             assert!(had_ended.is_none() || answers_a_hello, "after {had_ended:?}: {request:?}");
             self.take(number, uid, request);
         }
@@ -192,13 +203,13 @@ impl World {
                 self.pending.push_back(Pending::Read { uid, by, tag, seek, limits });
             }
             Request::Commit(commit) => {
-                self.seen.push(Seen::Closed { by, epoch: commit.epoch });
                 self.pending.push_back(Pending::Commit { uid, by, commit });
             }
             Request::Target { sink, call } => {
                 let name = &self.manifest.pipeline.sinks[sink as usize].name;
-                let cursor = self.shelves[by as usize].stored().cursors.get(name).copied().unwrap_or_default();
-                self.seen.push(Seen::Call { by, sink, call: call.clone(), cursor });
+                let cursor =
+                    self.shelves[by as usize].stored().cursors.get(name).copied().unwrap_or_default();
+                self.seen.push(Seen::Call { call: call.clone(), cursor });
                 self.pending.push_back(Pending::Call { uid, by, sink, call });
             }
             Request::Wake(at) => {
@@ -268,7 +279,7 @@ impl World {
                 self.check_deletes(by, &commit);
                 let outcome = self.shelves[by as usize].commit(&commit);
                 if outcome == onceward_protocol::CommitOutcome::Committed {
-                    self.seen.push(Seen::Committed { by, epoch: commit.epoch });
+                    self.seen.push(Seen::Committed { by });
                 }
                 self.handle(by, Event::Commit { epoch: commit.epoch, outcome });
             }
@@ -276,7 +287,12 @@ impl World {
             Pending::Read { .. } | Pending::Commit { .. } | Pending::Call { .. } => {}
         }
     }
-    fn read(&mut self, by: u32, seek: Option<ResumePoint>, limits: ReadLimits) -> Result<Read, ConnectorError> {
+    fn read(
+        &mut self,
+        by: u32,
+        seek: Option<ResumePoint>,
+        limits: ReadLimits,
+    ) -> Result<Read, ConnectorError> {
         let rows = &self.input[by as usize];
         let Some(slot) = &mut self.slots[by as usize] else { return Ok(Read::Idle) };
         if let Some(point) = seek {
@@ -333,7 +349,11 @@ impl World {
                 let sink = self.manifest.pipeline.sinks.iter().position(|sink| sink.name == name).unwrap();
                 let held = &self.targets[&(sink as u32, by)].rows;
                 for (_, row) in chunks.iter().flat_map(|(_, chunk)| chunk.iter()) {
-                    assert!(held.contains(&text(row)), "{} left the outbox before the target had it", text(row));
+                    assert!(
+                        held.contains(&text(row)),
+                        "{} left the outbox before the target had it",
+                        text(row)
+                    );
                 }
             }
         }
@@ -373,6 +393,10 @@ impl World {
     }
     pub fn stats(&self, number: u32) -> JobStats {
         self.job(number).stats()
+    }
+    /// Figures of a job's sinks.
+    pub fn sinks(&self, number: u32) -> Vec<SinkStats> {
+        self.job(number).sinks()
     }
     pub fn end(&self, number: u32) -> Option<&JobEnd> {
         self.slots[number as usize].as_ref().and_then(|slot| slot.end.as_ref())
@@ -423,7 +447,10 @@ impl World {
     }
     /// Epochs that are closed and not yet durable.
     pub fn open_epochs(&self, number: u32) -> usize {
-        self.pending.iter().filter(|pending| matches!(pending, Pending::Commit { by, .. } if *by == number)).count()
+        self.pending
+            .iter()
+            .filter(|pending| matches!(pending, Pending::Commit { by, .. } if *by == number))
+            .count()
     }
     pub fn reads(&self, number: u32) -> usize {
         self.seen.iter().filter(|seen| matches!(seen, Seen::Read { by, .. } if *by == number)).count()
@@ -454,5 +481,10 @@ impl World {
 
 /// A row with key, second of the event time and value.
 pub fn row(key: &str, second: i64, value: i64) -> String {
-    format!(r#"{{"k":"{key}","t":"1970-01-01T{:02}:{:02}:{:02}Z","v":{value}}}"#, second / 3600, second / 60 % 60, second % 60)
+    format!(
+        r#"{{"k":"{key}","t":"1970-01-01T{:02}:{:02}:{:02}Z","v":{value}}}"#,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
 }

@@ -9,7 +9,8 @@ const NOT_ONCE: &str = "not each exactly once and in order";
 const ACKED_TOO_EARLY: &str = "is acknowledged, but only";
 const REVOKED: &str = "committed after its lease was revoked";
 
-const ONE_EACH: Bounds = Bounds { messages: 2, producers: 1, consumers: 1, net: 2, disturbances: 1, queue: 0 };
+const ONE_EACH: Bounds =
+    Bounds { messages: 2, producers: 1, consumers: 1, net: 2, disturbances: 1, queue: 0 };
 const TWO_CONSUMERS: Bounds = Bounds { consumers: 2, ..ONE_EACH };
 
 fn without(rule: Rule, bounds: Bounds, expected: &str) {
@@ -42,7 +43,11 @@ fn two_producing_jobs_survive_a_disturbed_lane() {
 
 #[test]
 fn three_messages_survive_two_disturbances() {
-    all_rules("three messages", Bounds { messages: 3, net: 3, disturbances: 2, queue: 1, ..ONE_EACH }, 100_000);
+    all_rules(
+        "three messages",
+        Bounds { messages: 3, net: 3, disturbances: 2, queue: 1, ..ONE_EACH },
+        100_000,
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@
 
 use arrayvec::ArrayVec;
 use onceward_protocol::{
-    Branch, Cursor, CursorPhase, Fence, Generation, Head, Marker, Mutants, OpenDecision, PartitionHead, Position,
-    StopReason,
+    Branch, Cursor, CursorPhase, Fence, Generation, Head, Marker, Mutants, OpenDecision, PartitionHead,
+    Position, StopReason,
 };
 
 use crate::search::Model;
@@ -265,12 +265,18 @@ impl Sink {
     }
     /// The job is told that it is not the target's writer. The last one stands for its own successor.
     fn fenced(&self, job: &mut Job, number: u8, store: &Store, branch: u8) {
-        *job = if number as usize == self.bounds.jobs { Job::load(store, branch) } else { Job::ended(Life::Ended) };
+        *job = if number as usize == self.bounds.jobs {
+            Job::load(store, branch)
+        } else {
+            Job::ended(Life::Ended)
+        };
     }
     /// A fence that nothing in sight remembers: as good as one never drawn before.
     fn fresh(state: &State) -> u8 {
         let calls = state.calls.iter().map(|(call, _)| match call {
-            Call::TakeFence { fence } | Call::CreateMarker { fence, .. } | Call::Write { fence, .. } => *fence,
+            Call::TakeFence { fence } | Call::CreateMarker { fence, .. } | Call::Write { fence, .. } => {
+                *fence
+            }
         });
         let saved = state.saved_target.as_ref().map(|target| target.fence);
         let held = state.jobs.iter().filter_map(Job::fence).chain(saved).chain([state.target.fence]);
@@ -285,7 +291,9 @@ impl Sink {
         if with_row {
             job.made.push(job.branch);
         }
-        if matches!(job.step, Step::ToOpen(_) | Step::Open(_) | Step::Writing(..)) || self.off(Rule::IntendedWhenOpen) {
+        if matches!(job.step, Step::ToOpen(_) | Step::Open(_) | Step::Writing(..))
+            || self.off(Rule::IntendedWhenOpen)
+        {
             job.cursor.intended = job.cursor.intended.max(job.made.len() as u8);
         }
         match job.step {
@@ -328,8 +336,12 @@ impl Sink {
         }
         let marker = marker.map(|at| Marker { position: position(at), fence: Fence(held.into()) });
         match cursor.decide(marker, Fence(fence.into())) {
-            OpenDecision::Resume(_) if self.off(Rule::ResumeAtMarker) => OpenDecision::Resume(cursor.finished),
-            OpenDecision::Stop(StopReason::MarkerAhead { marker, .. }) if self.off(Rule::NotAboveIntended) => {
+            OpenDecision::Resume(_) if self.off(Rule::ResumeAtMarker) => {
+                OpenDecision::Resume(cursor.finished)
+            }
+            OpenDecision::Stop(StopReason::MarkerAhead { marker, .. })
+                if self.off(Rule::NotAboveIntended) =>
+            {
                 OpenDecision::Resume(marker)
             }
             OpenDecision::Stop(StopReason::MarkerBehind { .. }) if self.off(Rule::NotBelowMarked) => {
@@ -385,7 +397,10 @@ impl Sink {
         };
         // A crash shows only once somebody takes over.
         if index + 1 < state.jobs.len() {
-            out.push((Action::Crash(number), with(&|next, index| next.jobs[index] = Job::ended(Life::Ended))));
+            out.push((
+                Action::Crash(number),
+                with(&|next, index| next.jobs[index] = Job::ended(Life::Ended)),
+            ));
         }
         let owes = job.made.len() as u8 > job.cursor.finished;
         let can_call = state.calls.len() < self.bounds.calls;
@@ -401,7 +416,10 @@ impl Sink {
         }
         let after = job.cursor.finished + 1;
         if owes && after == FILTERED {
-            out.push((Action::Skip { job: number, row: after }, with(&|next, index| next.jobs[index].finish(after))));
+            out.push((
+                Action::Skip { job: number, row: after },
+                with(&|next, index| next.jobs[index].finish(after)),
+            ));
         }
         if job.waits() && state.timeouts < self.bounds.timeouts {
             let next = with(&|next, index| {
@@ -436,7 +454,8 @@ impl Sink {
                 let from = job.marker.max(job.cursor.finished);
                 let row = (from + 1..=job.cursor.intended).find(|row| *row != FILTERED);
                 if let Some(row) = row {
-                    let call = Call::Write { fence, expected: job.marker, row: (row, job.made[row as usize - 1]) };
+                    let call =
+                        Call::Write { fence, expected: job.marker, row: (row, job.made[row as usize - 1]) };
                     let next = with(&|next, index| {
                         next.jobs[index].step = Step::Writing(fence, row);
                         next.calls.push((call, number));
@@ -609,9 +628,10 @@ impl Model for Sink {
             .filter(|(row, _)| *row != FILTERED)
             .find(|(row, branch)| !state.target.rows.contains(&(*row, **branch)));
         match missing {
-            Some((row, branch)) if !exempt => {
-                Some(format!("row {row} of branch {branch} is finished, but the target has {:?}", state.target.rows))
-            }
+            Some((row, branch)) if !exempt => Some(format!(
+                "row {row} of branch {branch} is finished, but the target has {:?}",
+                state.target.rows
+            )),
             _ => None,
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Log<F> {
     pub next_sequence: u64,
     /// Bytes of frames since the last snapshot.
     pub since_snapshot: u64,
+    /// Bytes of frames written since the store was opened.
+    pub written: u64,
     /// What is gathered for the next flush.
     pub group: Group,
     /// Whether a job that makes the spare segment is under way.
@@ -64,6 +66,7 @@ impl<F: DiskFile> Log<F> {
         active.file.sync_data(site::LOG_SYNC).map_err(refused("sync", &active.path))?;
         active.used = page_up(active.used + len);
         self.since_snapshot += len;
+        self.written += len;
         self.next_sequence += 1;
         self.group.clear();
         Ok(())

@@ -121,6 +121,10 @@ impl<D: Disk> EmbeddedCore<D> {
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
+    /// Bytes of the log written since the store was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.log.written
+    }
     /// Bytes of the log since the last snapshot: what the next open has to read.
     pub fn log_bytes(&self) -> u64 {
         self.log.since_snapshot

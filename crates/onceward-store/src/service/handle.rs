@@ -22,6 +22,7 @@ pub type TableRows = Vec<(Vec<u8>, Vec<u8>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     pub log_bytes: AtomicU64,
+    pub written_bytes: AtomicU64,
     pub snapshot_bytes: AtomicU64,
     pub sequence: AtomicU64,
 }
@@ -31,6 +32,8 @@ pub(crate) struct Gauges {
 pub struct Stats {
     /// Bytes of the log since the last snapshot: what the next open has to read.
     pub log_bytes: u64,
+    /// Bytes of the log written since the store was opened.
+    pub written_bytes: u64,
     /// Size of the newest snapshot in bytes.
     pub snapshot_bytes: u64,
     /// The sequence number of the last durable group.
@@ -116,6 +119,7 @@ impl StoreHandle {
         let Shared { syncs, flushes, gauges, .. } = &*self.shared;
         Stats {
             log_bytes: gauges.log_bytes.load(Ordering::Relaxed),
+            written_bytes: gauges.written_bytes.load(Ordering::Relaxed),
             snapshot_bytes: gauges.snapshot_bytes.load(Ordering::Relaxed),
             sequence: gauges.sequence.load(Ordering::Relaxed),
             sync_count: syncs.count(),

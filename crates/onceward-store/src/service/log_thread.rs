@@ -250,6 +250,7 @@ impl<D: Disk> LogThread<'_, D> {
     fn publish(&self) {
         let gauges = &self.shared.gauges;
         gauges.log_bytes.store(self.core.log_bytes(), Ordering::Relaxed);
+        gauges.written_bytes.store(self.core.written_bytes(), Ordering::Relaxed);
         gauges.snapshot_bytes.store(self.core.snapshot_bytes(), Ordering::Relaxed);
         gauges.sequence.store(self.core.sequence(), Ordering::Relaxed);
         if let Some(reason) = self.core.failure() {
