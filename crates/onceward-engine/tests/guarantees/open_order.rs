@@ -3,7 +3,7 @@
 
 use onceward_connector::SinkContract;
 use onceward_engine::job::SinkStats;
-use onceward_engine::{Event, JobEnd, TargetCall};
+use onceward_engine::{Event, JobEnd, TargetAnswer, TargetCall};
 use onceward_protocol::{CursorPhase, Fence, Marker, Position};
 
 use crate::manifest::Manifest;
@@ -48,6 +48,68 @@ fn a_first_open_is_fenced_and_proved_before_it_reads_and_recorded_before_it_writ
     assert_eq!((Some(next.position), next.fence), (block.last(), fence));
     // What is attempted was committed as intended before.
     assert!(next.position <= calls[3].1.intended);
+}
+
+#[test]
+fn a_marker_is_not_read_on_the_commit_of_an_epoch_before_the_proof() {
+    let mut world = running(&to_a_sink());
+    assert!(world.run_until(|world| world.kinds() == ["take fence"]));
+    // One epoch with more rows is closed before the target has answered, the proof after it.
+    world.held.calls = vec![0];
+    world.held.commits = vec![0];
+    world.add(0, numbered(20..25));
+    assert!(world.run_until(|world| world.open_epochs(0) == 1));
+    world.held.calls.clear();
+    assert!(world.run_until(|world| world.open_epochs(0) == 2));
+    world.commit_oldest(0);
+    assert_eq!(world.kinds(), ["take fence"]);
+    world.commit_oldest(0);
+    assert_eq!(world.kinds(), ["take fence", "read marker"]);
+}
+
+#[test]
+fn a_row_is_written_only_after_its_epoch_is_durable() {
+    let mut world = running(&to_a_sink());
+    world.run();
+    world.held.commits = vec![0];
+    world.add(0, numbered(20..25));
+    world.run();
+    assert_eq!(world.open_epochs(0), 1);
+    assert_eq!(world.kinds(), KINDS);
+    world.held.commits.clear();
+    world.run();
+    assert_eq!(world.rows(0), numbered(0..25));
+}
+
+#[test]
+fn a_block_keeps_to_its_bytes_unless_one_row_is_larger() {
+    let mut manifest = to_a_sink();
+    manifest.behaviour.policy.max_bytes = 25;
+    let mut world = World::new(&manifest);
+    let long = format!(r#"{{"n":"{}"}}"#, "x".repeat(50));
+    world.add(0, numbered(0..9));
+    world.add(0, [&long]);
+    world.add(0, numbered(0..2));
+    world.start_all();
+    world.complete();
+    let blocks: Vec<usize> = world
+        .calls()
+        .iter()
+        .filter_map(|(call, _)| match call {
+            TargetCall::Write { block, .. } => Some(block.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(blocks, [3, 3, 3, 1, 2]);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_a_broken_rule_and_ends_the_job() {
+    let mut world = running(&to_a_sink());
+    world.run();
+    world.handle(0, Event::Target { sink: 0, answer: Ok(TargetAnswer::Done) });
+    let failure = world.failure(0);
+    assert!(failure.starts_with("OW-4005: rows/p0: invariant OPEN-ORDER is broken: sink out"), "{failure}");
 }
 
 #[test]
@@ -208,6 +270,12 @@ fn a_plain_target_gets_every_row_and_only_an_unknown_outcome_repeats_some() {
     world.run();
     assert_eq!(world.rows(0), numbered(0..20));
     assert_eq!(world.shelves[0].outbox("out"), Vec::<String>::new());
+
+    // What was confirmed is recorded: a successor does not write it again.
+    world.add(0, numbered(20..25));
+    world.restart_all();
+    world.run();
+    assert_eq!(world.rows(0), numbered(0..25));
 
     let mut world = running(&manifest);
     world.faults.push_back(("plain write", Fault::LostAfter));

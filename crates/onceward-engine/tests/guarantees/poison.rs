@@ -132,6 +132,27 @@ fn a_step_behind_an_aggregate_that_fails_names_the_computation_and_its_range() {
 }
 
 #[test]
+fn a_source_whose_positions_do_not_grow_breaks_a_rule_and_fails() {
+    let manifest = Manifest::new().source("rows", 1, None).sink("out", &["rows"]);
+    let mut world = World::new(&manifest);
+    world.held.reads = vec![0];
+    world.start_all();
+    let record = |major| onceward_connector::Record {
+        start: 0,
+        len: 2,
+        position: onceward_protocol::Position::at(major),
+    };
+    let batch = onceward_connector::RecordBatch::new(b"{}".to_vec(), vec![record(5), record(5)]);
+    let read = Ok(onceward_connector::Read::Batch { batch, token: Vec::new() });
+    world.handle(0, Event::Read { tag: 1, read });
+    let failure = world.failure(0);
+    assert!(
+        failure.starts_with("OW-4005: rows/p0: invariant CONTIGUOUS-PROGRESS is broken: row 5"),
+        "{failure}"
+    );
+}
+
+#[test]
 fn a_source_that_cannot_read_fails_in_its_own_words() {
     let manifest = Manifest::new().source("rows", 1, None).sink("out", &["rows"]);
     let mut world = World::new(&manifest);

@@ -1,9 +1,11 @@
 //! What a source job makes of its lanes: SESSION-BOUND, DEFAULT-DENY, CONTIGUOUS-PROGRESS.
 
-use onceward_engine::{Event, LaneBatch, LaneMessage};
-use onceward_protocol::{Branch, Frontier, Generation, LaneKey, Position, Session};
+use std::collections::BTreeMap;
 
-use crate::manifest::{COUNT_AND_SUM, Manifest};
+use onceward_engine::{Event, LaneBatch, LaneMessage};
+use onceward_protocol::{Branch, Frontier, Generation, LaneKey, Position, Session, Watermark};
+
+use crate::manifest::{COUNT_AND_SUM, Manifest, SECOND};
 use crate::world::{World, row};
 
 const LANE: LaneKey = LaneKey { producer: 0, stream: 0, consumer: 1 };
@@ -146,6 +148,43 @@ fn an_acknowledgement_of_another_session_finishes_nothing() {
     // Only places at which a read ended can be finished.
     send(&mut world, LaneMessage::Ack { session: good, frontier: through(7) });
     assert_eq!(world.finished(0).unwrap().position, Position::at(5));
+}
+
+/// The watermarks of a session by how many rows came before each.
+fn watermarks(world: &World, session: Session) -> BTreeMap<usize, Watermark> {
+    let mut rows = 0;
+    let mut found = BTreeMap::new();
+    for batch in batches(world).iter().filter(|batch| batch.session == session) {
+        found
+            .extend(batch.watermarks.iter().map(|(before, watermark)| (rows + *before as usize, *watermark)));
+        rows += batch.entries.len();
+    }
+    found
+}
+
+#[test]
+fn watermarks_stand_at_places_that_do_not_depend_on_how_reads_are_cut() {
+    for read_rows in [37, 100, 1000] {
+        let manifest = Manifest::new()
+            .source("rows", 1, Some(3 * SECOND))
+            .windows("sums", &["rows"], &["k"], COUNT_AND_SUM)
+            .sink("out", &["sums"]);
+        let mut world = World::new(&manifest);
+        world.read_rows = read_rows;
+        world.add(0, (0..600).map(|number| row("a", number, 1)));
+        world.start(0);
+        let open = session(&world, 1, 1);
+        send(&mut world, LaneMessage::Open { session: open, frontier: Frontier::START });
+        for below in 1..20 {
+            send(&mut world, LaneMessage::Credit { session: open, below });
+        }
+        let found = watermarks(&world, open);
+        for place in [256, 512] {
+            let newest = place as i64 - 1;
+            assert_eq!(found.get(&place), Some(&Watermark((newest - 3) * SECOND)), "reads of {read_rows}");
+        }
+        assert_eq!(found.last_key_value(), Some((&600, &Watermark::END)));
+    }
 }
 
 #[test]

@@ -39,6 +39,20 @@ fn the_finished_place_is_the_minimum_over_every_lane() {
 }
 
 #[test]
+fn a_finished_place_keeps_the_newest_event_time_of_its_whole_prefix() {
+    let mut world = World::new(&keys_and_rows(1, 1));
+    world.bounded = false;
+    world.add(0, [row("a", 59, 1)]);
+    world.start_all();
+    world.run();
+    world.add(0, [row("a", 30, 1)]);
+    world.restart_all();
+    world.run();
+    let place = world.finished(0).unwrap();
+    assert_eq!((place.rows, place.max_event_time), (2, 59 * SECOND));
+}
+
+#[test]
 fn a_finished_place_waits_for_the_outbox_of_the_sources_own_sink() {
     let manifest = Manifest::new().source("rows", 1, None).sink("out", &["rows"]);
     let mut world = World::new(&manifest);

@@ -121,6 +121,31 @@ fn the_end_of_the_input_fires_every_window() {
 }
 
 #[test]
+fn a_window_that_fires_over_several_epochs_survives_a_crash_between_any_two() {
+    // Six keys and the row that closes their window come in one read; the epoch holds ten rows, so that
+    // three of the keys fire with the epoch that has just taken them, and three with the next.
+    let manifest = windows(1, 0).epoch_rows(10);
+    let rows = || (0..6).map(|key| row(&format!("k{key}"), 1, key)).chain([row("k0", 120, 7)]);
+    let started = || {
+        let mut world = World::new(&manifest);
+        world.add(0, rows());
+        world.start_all();
+        world
+    };
+    let mut whole = started();
+    whole.complete();
+    assert_eq!(whole.rows(0).len(), 7);
+    let epochs = whole.stats(1).epoch;
+    for crash in 1..epochs {
+        let mut world = started();
+        assert!(world.run_until(|world| world.stats(1).epoch == crash));
+        world.restart_all();
+        world.complete();
+        assert_eq!(world.sorted(0), whole.sorted(0), "after epoch {crash} of {epochs}");
+    }
+}
+
+#[test]
 fn a_stop_fires_no_window_and_a_successor_goes_on_with_it() {
     let mut world = running(&windows(1, 0), &[(10, 1), (20, 2), (70, 4)]);
     world.run();

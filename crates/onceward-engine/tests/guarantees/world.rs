@@ -359,6 +359,14 @@ impl World {
         }
     }
 
+    /// Carries out the oldest commit of a partition, although commits are held back.
+    pub fn commit_oldest(&mut self, number: u32) {
+        let is_its = |pending: &Pending| matches!(pending, Pending::Commit { by, .. } if *by == number);
+        let index = self.pending.iter().position(is_its).unwrap();
+        if let Some(pending) = self.pending.remove(index) {
+            self.carry_out(pending);
+        }
+    }
     /// Runs until every job has ended or nothing happens any more.
     pub fn run(&mut self) {
         self.run_until(|_| false);

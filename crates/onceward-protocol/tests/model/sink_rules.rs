@@ -104,6 +104,12 @@ fn without_intended_bound_to_attempts_a_restored_store_trusts_rows_it_never_sent
 }
 
 #[test]
+fn intended_raised_with_the_row_is_enough_while_no_store_is_restored() {
+    let model = sink(WIDE, Compare::Both, None, Some(Rule::IntendedWhenOpen));
+    holds("intended raised with the row", &model, 150_000);
+}
+
+#[test]
 fn without_opening_an_absent_marker_is_read_as_zero_and_rows_are_written_again() {
     without(Rule::AbsentOnlyWhileOpening, Compare::Both, Some(Fault::MarkerLost), NOT_ONCE);
 }

@@ -11,6 +11,10 @@ use crate::error::StoreError;
 /// Zeros are written in pieces of this size.
 pub(crate) const ZERO_PIECE: usize = 1 << 20;
 
+/// Files written in the background are synced in steps of so many bytes: one large sync at the end would
+/// hold up the commits that share the device with it.
+pub(crate) const SYNC_EVERY: u64 = 4 << 20;
+
 /// A segment that is or will be written to.
 #[derive(Debug)]
 pub(crate) struct Segment<F> {
@@ -50,6 +54,9 @@ fn zero<F: DiskFile>(file: &F, size: u64) -> io::Result<()> {
         let len = (size - offset).min(zeros.len() as u64);
         file.write_at(site::SEGMENT_ZERO, offset, &zeros[..usize::try_from(len).unwrap_or(zeros.len())])?;
         offset += len;
+        if offset < size && offset.is_multiple_of(SYNC_EVERY) {
+            file.sync_data(site::SEGMENT_SYNC)?;
+        }
     }
     file.sync_data(site::SEGMENT_SYNC)
 }

@@ -10,6 +10,7 @@ use onceward_protocol::{Generation, Mutant, Mutants, PartitionHead, PartitionId}
 
 use super::layout::{damaged, refused, snapshot_path, snapshot_temporary};
 use super::partition::Partitions;
+use super::segment::SYNC_EVERY;
 use super::table::{Base, Rows};
 use crate::disk::{Disk, DiskFile, site};
 use crate::error::StoreError;
@@ -49,6 +50,9 @@ struct Writer<F> {
     file: F,
     buffer: Vec<u8>,
     written: u64,
+    synced: u64,
+    /// Whether data is synced at all; only a mutant leaves it out.
+    syncs: bool,
     ordinal: u32,
 }
 
@@ -71,6 +75,10 @@ impl<F: DiskFile> Writer<F> {
             self.file.write_at(site::SNAPSHOT_WRITE, self.written, &self.buffer)?;
             self.written += self.buffer.len() as u64;
             self.buffer.clear();
+            if self.syncs && self.written - self.synced >= SYNC_EVERY {
+                self.file.sync_data(site::SNAPSHOT_SYNC)?;
+                self.synced = self.written;
+            }
         }
         Ok(())
     }
@@ -115,7 +123,8 @@ pub(crate) fn write_snapshot<D: Disk>(
     let temporary = snapshot_temporary(dir, point.sequence);
     let path = snapshot_path(dir, point.sequence);
     let file = disk.create(site::SNAPSHOT_CREATE, &temporary).map_err(refused("create", &temporary))?;
-    let mut writer = Writer { file, buffer: Vec::new(), written: 0, ordinal: 0 };
+    let syncs = !mutants.has(Mutant::SnapshotRenamedUnsynced);
+    let mut writer = Writer { file, buffer: Vec::new(), written: 0, synced: 0, syncs, ordinal: 0 };
     let mut start = Vec::new();
     start.extend_from_slice(&point.sequence.to_be_bytes());
     start.extend_from_slice(&point.segment.to_be_bytes());
@@ -135,7 +144,7 @@ pub(crate) fn write_snapshot<D: Disk>(
         bases.push(base);
     }
     writer.block(END, &[]).and_then(|()| writer.drain()).map_err(refused("write", &temporary))?;
-    if !mutants.has(Mutant::SnapshotRenamedUnsynced) {
+    if syncs {
         writer.file.sync_data(site::SNAPSHOT_SYNC).map_err(refused("sync", &temporary))?;
     }
     disk.rename(site::SNAPSHOT_RENAME, &temporary, &path).map_err(refused("rename", &temporary))?;
