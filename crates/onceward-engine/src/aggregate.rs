@@ -184,6 +184,21 @@ fn not_a_number(value: &Value<'_>) -> String {
     format!("expected an exact number, found {}", value.type_name())
 }
 
+/// Whether `value` replaces `held`. Of equal values written differently (1.0 and 1.00) the one whose stored
+/// form is smaller stays, so that the result does not depend on the order in which lanes are merged.
+fn goes_before(value: &Value<'_>, held: &Value<'_>, wanted: std::cmp::Ordering) -> Option<bool> {
+    let order = value.compare(held)?;
+    if order != std::cmp::Ordering::Equal {
+        return Some(order == wanted);
+    }
+    let stored = |value: &Value<'_>| {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        bytes
+    };
+    Some(stored(value) < stored(held))
+}
+
 fn extreme(held: &mut Extreme, value: Value<'_>, wanted: std::cmp::Ordering) -> Result<(), String> {
     let incomparable =
         |held: &Value<'_>| format!("cannot compare {} with {}", value.type_name(), held.type_name());
@@ -196,9 +211,11 @@ fn extreme(held: &mut Extreme, value: Value<'_>, wanted: std::cmp::Ordering) -> 
         (Extreme::Int(held), Value::Int(value)) => value.cmp(held) == wanted,
         (Extreme::Int(held), other) => {
             let held = Value::Int(*held);
-            other.compare(&held).ok_or_else(|| incomparable(&held))? == wanted
+            goes_before(other, &held, wanted).ok_or_else(|| incomparable(&held))?
         }
-        (Extreme::Other(held), other) => other.compare(held).ok_or_else(|| incomparable(held))? == wanted,
+        (Extreme::Other(held), other) => {
+            goes_before(other, held, wanted).ok_or_else(|| incomparable(held))?
+        }
     };
     if replace {
         *held = match value {

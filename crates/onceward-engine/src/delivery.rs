@@ -80,8 +80,10 @@ pub struct Delivery {
     gathering: RowChunk,
     /// Finished chunks whose rows are still stored.
     to_delete: Vec<u64>,
-    /// The last position in the target, for all we know.
+    /// What the target's marker was when it was last seen or set.
     marker: Position,
+    /// Rows up to here are not owed any more.
+    done: Position,
     owed_rows: usize,
     owed_bytes: usize,
     block_since: Option<i64>,
@@ -104,7 +106,8 @@ impl Delivery {
             in_epochs: VecDeque::new(),
             gathering: RowChunk::default(),
             to_delete: Vec::new(),
-            marker: cursor.finished,
+            marker: cursor.marked,
+            done: cursor.finished,
             owed_rows: 0,
             owed_bytes: 0,
             block_since: None,
@@ -136,7 +139,8 @@ impl Delivery {
     }
     /// Whether the job must wait before it takes more input.
     pub fn is_full(&self) -> bool {
-        self.owed_bytes + self.gathering.bytes() > MAX_OWED_BYTES
+        let in_epochs: usize = self.in_epochs.iter().map(|(_, chunk)| chunk.bytes()).sum();
+        self.owed_bytes + in_epochs + self.gathering.bytes() > MAX_OWED_BYTES
     }
     /// Current figures.
     pub fn figures(&self) -> SinkStats {
@@ -173,9 +177,9 @@ impl Delivery {
         if !self.gathering.is_empty() {
             let chunk = std::mem::take(&mut self.gathering);
             writes.put(TableId::OUTBOX, &outbox_key(&self.plan.name, epoch), &encode_chunk(&chunk));
-            // Committed before the first attempt, never lowered.
-            self.cursor.intended = self.cursor.intended.max(chunk.last().unwrap_or_default());
-            self.cursor_dirty = true;
+            if matches!(self.state, State::Opening(..) | State::Open(_) | State::Writing(..)) {
+                self.intend(chunk.last());
+            }
             self.taken += chunk.len() as u64;
             writes.put(TableId::META, &taken_key(&self.plan.name), &encode_count(self.taken));
             self.in_epochs.push_back((epoch, Arc::new(chunk)));
@@ -191,6 +195,8 @@ impl Delivery {
             }
             State::ToOpen(fence) => {
                 self.cursor.phase = CursorPhase::Open;
+                let last = self.in_epochs.back().or(self.owed.back()).and_then(|(_, chunk)| chunk.last());
+                self.intend(last);
                 self.cursor_dirty = true;
                 self.state = State::Opening(fence, epoch);
             }
@@ -199,6 +205,15 @@ impl Delivery {
         if self.cursor_dirty {
             writes.put(TableId::META, &cursor_key(&self.plan.name), &self.cursor.encode());
             self.cursor_dirty = false;
+        }
+    }
+
+    /// `intended` is committed before the first attempt and never lowered. It follows attempts, not rows: raised
+    /// before the marker was read, it could catch up with the marker of another branch.
+    fn intend(&mut self, last: Option<Position>) {
+        if let Some(last) = last.filter(|last| *last > self.cursor.intended) {
+            self.cursor.intended = last;
+            self.cursor_dirty = true;
         }
     }
 
@@ -260,7 +275,7 @@ impl Delivery {
         'chunks: for (_, chunk) in &self.owed {
             let mut range = 0..0;
             for (index, (position, payload)) in chunk.iter().enumerate() {
-                if position <= self.marker {
+                if position <= self.done {
                     range = index + 1..index + 1;
                     continue;
                 }
@@ -281,7 +296,7 @@ impl Delivery {
             }
         }
         let Some(last) = block.last() else {
-            self.finish(self.marker);
+            self.finish(self.done);
             return;
         };
         let block = Arc::new(block);
@@ -302,16 +317,24 @@ impl Delivery {
         out.push(Request::Target { sink: self.plan.number, call });
     }
 
+    /// The target's marker is known to be at `position`.
+    fn mark(&mut self, position: Position) {
+        self.marker = position;
+        if self.cursor.marked < position {
+            self.cursor.marked = position;
+            self.cursor_dirty = true;
+        }
+    }
+
     /// Everything up to `position` is in the target.
     fn finish(&mut self, position: Position) {
-        self.marker = self.marker.max(position);
-        if self.cursor.finished < self.marker {
-            self.cursor.finished = self.marker;
-            self.cursor.marked = self.cursor.marked.max(self.marker);
+        self.done = self.done.max(position);
+        if self.cursor.finished < self.done {
+            self.cursor.finished = self.done;
             self.cursor_dirty = true;
         }
         while let Some((epoch, chunk)) = self.owed.front() {
-            if chunk.last().is_some_and(|last| last > self.marker) {
+            if chunk.last().is_some_and(|last| last > self.done) {
                 break;
             }
             self.owed_rows -= chunk.len();
@@ -359,23 +382,28 @@ impl Delivery {
                     }
                     OpenDecision::Create => {
                         let marker = Marker { position: self.cursor.finished, fence };
+                        self.marker = marker.position;
                         self.call(TargetCall::CreateMarker(marker), out);
                         self.state = State::Creating(fence);
                     }
-                    OpenDecision::Resume(position) => {
+                    OpenDecision::Resume(from) => {
                         self.opens = 0;
-                        self.finish(position);
-                        self.cursor.marked = self.cursor.marked.max(position);
-                        self.state = self.opened(fence);
+                        if let Some(marker) = marker {
+                            self.mark(marker.position);
+                        }
+                        self.finish(from);
+                        self.state = State::ToOpen(fence);
                     }
                 }
             }
             (State::Creating(fence), TargetAnswer::Done) => {
                 self.opens = 0;
-                self.state = self.opened(fence);
+                self.mark(self.marker);
+                self.state = State::ToOpen(fence);
             }
             (State::Writing(fence, last), TargetAnswer::Done) => {
                 self.opens = 0;
+                self.mark(last);
                 self.finish(last);
                 self.state = State::Open(fence);
             }
@@ -388,10 +416,6 @@ impl Delivery {
             }
         }
         Ok(())
-    }
-
-    fn opened(&self, fence: Fence) -> State {
-        if self.cursor.phase == CursorPhase::Open { State::Open(fence) } else { State::ToOpen(fence) }
     }
 
     /// After an unknown outcome nothing goes on under the same fence: open again, later each time.

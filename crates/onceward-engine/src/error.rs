@@ -92,7 +92,9 @@ pub enum EngineError {
     #[error("OW-4006: {0}")]
     Plan(String),
     /// A value that an aggregate cannot take.
-    #[error("OW-4007: computation {computation}, key {key}, {column}: {reason}. Nothing of this epoch was committed; fix the data, or convert the argument in the manifest")]
+    #[error(
+        "OW-4007: computation {computation}, key {key}, {column}: {reason}. Nothing of this epoch was committed; fix the data, or convert the argument in the manifest"
+    )]
     Aggregate {
         /// The computation.
         computation: String,

@@ -137,13 +137,7 @@ impl SourceJob {
         mut stored: Stored,
         seed: u64,
     ) -> Result<Self, EngineError> {
-        let finished = match &stored.resume {
-            None => ResumePoint::start(),
-            Some(bytes) => ResumePoint::decode(bytes).ok_or_else(|| EngineError::Stored {
-                partition: plan.partition.label(),
-                what: "finished place".to_owned(),
-            })?,
-        };
+        let finished = stored.resume.take().unwrap_or_else(ResumePoint::start);
         let ledger = Ledger::new(plan.partition.clone(), generation, stored.head.head);
         let frontier = finished.frontier();
         let outputs =

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use onceward_connector::RowChunk;
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
+use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{Cursor, Frontier, PartitionHead, PartitionId, Position, Watermark};
 use onceward_store::{Store, StoreError, TableId};
 
@@ -79,11 +80,21 @@ pub fn encode_chunk(chunk: &RowChunk) -> Vec<u8> {
     value
 }
 
+/// Reads all of `bytes`; `None` if something is left.
+fn whole<'a, T>(bytes: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Option<T> {
+    let mut input = Reader::new(bytes);
+    let value = read(&mut input)?;
+    input.is_empty().then_some(value)
+}
+
 fn decode_chunk(value: &[u8]) -> Option<RowChunk> {
     let mut input = Reader::new(value);
     let mut chunk = RowChunk::default();
     for _ in 0..input.varint()? {
         let position = Position::decode(input.array()?);
+        if chunk.last().is_some_and(|last| last >= position) {
+            return None;
+        }
         chunk.push(position, input.bytes()?);
     }
     input.is_empty().then_some(chunk)
@@ -111,7 +122,9 @@ impl Counters {
     }
     fn decode(value: &[u8]) -> Option<Self> {
         let mut input = Reader::new(value);
-        Some(Counters { rows_in: input.varint()?, late: input.varint()?, rows_out: input.varint()? })
+        let counters =
+            Counters { rows_in: input.varint()?, late: input.varint()?, rows_out: input.varint()? };
+        input.is_empty().then_some(counters)
     }
 }
 
@@ -126,8 +139,8 @@ pub struct Stored {
     pub cursors: BTreeMap<String, Cursor>,
     /// Rows ever put into the outbox, by sink name.
     pub taken: BTreeMap<String, u64>,
-    /// The finished place of a source partition, encoded.
-    pub resume: Option<Vec<u8>>,
+    /// The finished place of a source partition.
+    pub resume: Option<ResumePoint>,
     /// Up to where a source's rows are in its outbox: as far as its lanes' consumers or further.
     pub outboxed: Frontier,
     /// Lifetime figures.
@@ -173,29 +186,28 @@ impl Stored {
         match table {
             TableId::STATE => self.state.push((key.to_vec(), value.to_vec())),
             TableId::OUTBOX => {
-                let mut input = Reader::new(key);
-                let sink = input.str()?.to_owned();
-                let epoch = input.u64()?;
+                let (sink, epoch) = whole(key, |input| Some((input.str()?.to_owned(), input.u64()?)))?;
                 self.outbox.entry(sink).or_default().push((epoch, decode_chunk(value)?));
             }
             TableId::META => match *key.first()? {
                 LANE => {
-                    let mut input = Reader::new(value);
-                    let watermark = Watermark(input.i64()?);
-                    let frontier = Frontier::decode(&mut input)?;
-                    self.lanes.insert(key.to_vec(), (frontier, watermark));
+                    let lane = whole(value, |input| {
+                        let watermark = Watermark(input.i64()?);
+                        Some((Frontier::decode(input)?, watermark))
+                    })?;
+                    self.lanes.insert(key.to_vec(), lane);
                 }
                 CURSOR => {
-                    let mut input = Reader::new(&key[1..]);
-                    self.cursors.insert(input.str()?.to_owned(), Cursor::decode(value)?);
+                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
+                    self.cursors.insert(sink, Cursor::decode(value)?);
                 }
                 TAKEN => {
-                    let mut input = Reader::new(&key[1..]);
-                    self.taken.insert(input.str()?.to_owned(), Reader::new(value).varint()?);
+                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
+                    self.taken.insert(sink, whole(value, Reader::varint)?);
                 }
-                RESUME => self.resume = Some(value.to_vec()),
-                OUTBOXED => self.outboxed = Frontier::decode(&mut Reader::new(value))?,
-                COUNTERS => self.counters = Counters::decode(value)?,
+                RESUME if key == resume_key() => self.resume = Some(ResumePoint::decode(value)?),
+                OUTBOXED if key == outboxed_key() => self.outboxed = whole(value, Frontier::decode)?,
+                COUNTERS if key == counters_key() => self.counters = Counters::decode(value)?,
                 _ => return None,
             },
             _ => return None,

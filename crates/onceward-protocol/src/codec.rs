@@ -74,7 +74,8 @@ impl<'a> Reader<'a> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
-            if shift == 63 && byte > 1 {
+            // Too large, or padded with zeros: no value has two forms.
+            if (shift == 63 && byte > 1) || (shift > 0 && byte == 0) {
                 return None;
             }
             value |= u64::from(byte & 0x7f) << shift;

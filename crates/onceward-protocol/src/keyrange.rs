@@ -21,7 +21,8 @@ impl KeyRange {
     /// Cuts the whole hash space into `count` ranges of equal size; they tile it without gap or overlap.
     pub fn split(count: u32) -> Vec<KeyRange> {
         let count = u128::from(count.max(1));
-        let bound = |index: u128| (index << 64) / count;
+        // Rounded up: the first hash of a range is the first that `index_of` gives to it.
+        let bound = |index: u128| (index << 64).div_ceil(count);
         (0..count)
             .map(|index| KeyRange { first: bound(index) as u64, last: (bound(index + 1) - 1) as u64 })
             .collect()

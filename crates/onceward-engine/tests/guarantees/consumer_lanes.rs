@@ -219,6 +219,18 @@ fn an_older_producer_cannot_take_the_lane_back() {
 }
 
 #[test]
+fn a_producer_that_announces_itself_again_keeps_its_session() {
+    let mut world = consumer(1000);
+    hello(&mut world, 5);
+    let session = opened(&world);
+    send(&mut world, LaneMessage::Batch(Box::new(batch(session, 0, 1..=3))));
+    hello(&mut world, 5);
+    assert_eq!(opens(&world).len(), 1);
+    send(&mut world, LaneMessage::Batch(Box::new(batch(session, 1, 4..=5))));
+    assert_eq!(total(&mut world, 2), window(5));
+}
+
+#[test]
 fn a_lane_that_is_not_in_the_layout_is_ignored() {
     let mut world = consumer(1000);
     hello(&mut world, 3);

@@ -2,8 +2,9 @@
 //! the driver in `world` carries out one request at a time, and a test decides what is carried out, what
 //! waits and what is lost.
 //!
-//! The driver itself checks three rules in every test: an acknowledgement never exceeds what is stored, a
-//! row leaves the outbox only after the target has it, and a job that has ended asks for nothing.
+//! The driver itself checks four rules in every test: an acknowledgement never exceeds what is stored, what is
+//! written was intended by a durable epoch, a row leaves the outbox only after the target has it, and a job
+//! that has ended asks for nothing.
 
 #[cfg(test)]
 mod manifest;

@@ -55,6 +55,23 @@ fn a_marker_ahead_of_everything_attempted_stops_the_sink() {
 }
 
 #[test]
+fn a_marker_that_covers_rows_which_were_never_attempted_stops_the_sink() {
+    let mut world = running(100);
+    world.run();
+    world.add(0, numbered(20..30));
+    world.held.calls = vec![0];
+    let calls = world.calls().len();
+    world.restart_all();
+    world.run();
+    // The rows are owed, and the target has taken rows at the same positions from another branch.
+    let last = world.shelves[0].stored().outbox["out"].last().unwrap().1.last().unwrap();
+    world.targets.get_mut(&(0, 0)).unwrap().marker.as_mut().unwrap().position = last;
+    world.held.calls.clear();
+    world.run();
+    assert_stopped(&world, calls, "is ahead of");
+}
+
+#[test]
 fn a_marker_that_was_there_and_is_gone_stops_the_sink() {
     let (world, calls) = after_tampering(|marker| *marker = None);
     assert_stopped(&world, calls, "has lost our progress marker");

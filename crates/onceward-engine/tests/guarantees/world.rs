@@ -209,6 +209,9 @@ impl World {
                 let name = &self.manifest.pipeline.sinks[sink as usize].name;
                 let cursor =
                     self.shelves[by as usize].stored().cursors.get(name).copied().unwrap_or_default();
+                if let TargetCall::Write { next, .. } = &call {
+                    assert!(next.position <= cursor.intended, "wrote {next:?}, intended {cursor:?}");
+                }
                 self.seen.push(Seen::Call { call: call.clone(), cursor });
                 self.pending.push_back(Pending::Call { uid, by, sink, call });
             }
