@@ -468,7 +468,7 @@ impl World {
     }
     /// The finished place of a source partition, as stored.
     pub fn finished(&self, number: u32) -> Option<ResumePoint> {
-        self.shelves[number as usize].stored().resume.map(|bytes| ResumePoint::decode(&bytes).unwrap())
+        self.shelves[number as usize].stored().resume
     }
     /// The frontier that a lane's consumer has stored.
     pub fn stored_frontier(&self, lane: LaneKey) -> Frontier {

@@ -35,7 +35,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            first_segment_bytes: 4 << 20,
+            first_segment_bytes: 16 << 20,
             segment_bytes: 64 << 20,
             fold_min_bytes: 32 << 20,
             snapshot_min_bytes: 64 << 20,
