@@ -189,9 +189,7 @@ pub enum EvalError {
         len: usize,
     },
     /// Malformed nested JSON, found when it was read.
-    #[error(
-        "OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record"
-    )]
+    #[error("OW-5208: malformed nested JSON at byte {offset} of the value: {problem}; correct the record")]
     Json {
         /// Byte within the nested value.
         offset: usize,
