@@ -90,7 +90,7 @@ pub struct Sets {
 pub struct RunArgs {
     #[command(flatten)]
     pub manifest: ManifestArgs,
-    /// Where the pipeline's state is kept [default: ./.onceward/<pipeline name>]
+    /// Where the pipeline's state is kept [default: ./.onceward/NAME]
     #[arg(long, value_name = "DIR", env = "ONCEWARD_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Read at most this many rows a second, over all sources
