@@ -152,6 +152,8 @@ fn undisturbed() -> tempfile::TempDir {
 /// A run whose standard error is watched for epochs by a thread of its own.
 struct Watched {
     child: Child,
+    /// Hears of the first line.
+    first_line: std::sync::mpsc::Receiver<()>,
     reader: std::thread::JoinHandle<(u64, String)>,
 }
 
@@ -160,16 +162,18 @@ impl Watched {
         let mut child =
             command(dir, Some(rate)).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
+        let (speaks, first_line) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
             let (mut epoch, mut text) = (0, String::new());
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let _ = speaks.send(());
                 epoch = epoch_of(&line).unwrap_or(0).max(epoch);
                 text.push_str(&line);
                 text.push('\n');
             }
             (epoch, text)
         });
-        Watched { child, reader }
+        Watched { child, first_line, reader }
     }
 }
 
@@ -219,15 +223,14 @@ fn a_stop_at_any_moment_is_clean_and_the_next_run_goes_on() {
     for _ in 0..12 {
         let life = Duration::from_millis(random.below(1500));
         let mut run = Watched::start(dir.path(), ROWS / 20);
+        // It listens to signals before it says anything.
+        run.first_line.recv().unwrap();
         std::thread::sleep(life);
         let pid = run.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let status = run.child.wait().unwrap();
         let (_, text) = run.reader.join().unwrap();
-        // Before the handler is installed the signal's default holds; nothing has begun by then.
-        let ended =
-            status.code() == Some(0) || (life < Duration::from_millis(100) && status.code().is_none());
-        assert!(ended, "status {status} after {life:?}: {text}");
+        assert_eq!(status.code(), Some(0), "after {life:?}: {text}");
     }
     run_to_the_end(dir.path(), None);
     assert_equal_output(expected.path(), dir.path());

@@ -396,11 +396,12 @@ impl KeyedJob {
                 row.clear();
                 write_row(&plan.spec, names, window, &fired, row)
                     .map_err(|(column, reason)| JobEnd::Failed(refused(plan, fired.key, column, reason)))?;
+                let position = outputs.next_position();
                 plan.tree.evaluate(row, scratch, &mut Rows(outputs), |_, _| {}).map_err(|failure| {
                     JobEnd::Failed(EngineError::Poison {
                         stream: plan.computation.clone(),
                         partition: plan.partition.label(),
-                        position: Position::ORIGIN,
+                        position,
                         step: failure.step,
                         reason: failure.reason,
                     })

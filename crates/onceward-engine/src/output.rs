@@ -42,6 +42,10 @@ impl Outputs {
             delivery.push(position, row);
         }
     }
+    /// The position that the next row will have.
+    pub fn next_position(&self) -> Position {
+        Position::new(self.epoch, self.index + 1)
+    }
     /// Rows in the epoch being gathered.
     pub fn gathered_rows(&self) -> u64 {
         u64::from(self.index)
