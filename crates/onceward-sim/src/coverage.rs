@@ -32,14 +32,14 @@ pub struct Coverage {
     pub failed_syncs: u64,
     /// Snapshots and other maintenance jobs finished.
     pub maintenance: u64,
-    /// Fewest crashes (power losses and replaced jobs) of any seed.
+    /// Fewest power losses of any seed.
     pub fewest_crashes: u64,
 }
 
 impl Coverage {
-    /// Crashes of every kind.
+    /// Power losses.
     pub fn total_crashes(&self) -> u64 {
-        self.crashes.values().sum::<u64>() + self.replaced
+        self.crashes.values().sum()
     }
     /// Adds another seed's counters.
     pub fn add(&mut self, other: &Coverage) {

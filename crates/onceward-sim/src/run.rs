@@ -23,7 +23,7 @@ use crate::world::World;
 pub struct Settings {
     /// Messages in the input.
     pub messages: usize,
-    /// Crashes to plan; a few more come on top.
+    /// Power losses to arrange; a few more come on top, while the store is being opened.
     pub crashes: u64,
     /// Broken rules.
     pub mutants: Mutants,
@@ -31,7 +31,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { messages: 10_000, crashes: 32, mutants: Mutants::NONE }
+        Settings { messages: 10_000, crashes: 30, mutants: Mutants::NONE }
     }
 }
 

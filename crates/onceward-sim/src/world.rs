@@ -110,9 +110,10 @@ pub(crate) struct World {
     strike: Option<Strike>,
     next_uid: u64,
     completed: Vec<bool>,
-    /// Crashes still to come, as fractions of the input that must be finished first.
+    /// How often the power shall go.
     crashes_planned: u64,
-    crashes_done: u64,
+    /// The next power loss is arranged and has not come yet.
+    armed: bool,
     requests: Vec<Request>,
     candidates: Vec<Choice>,
 }
@@ -151,7 +152,7 @@ impl World {
             next_uid: 1,
             completed: vec![false; partitions.len()],
             crashes_planned: crashes,
-            crashes_done: 0,
+            armed: false,
             requests: Vec::new(),
             candidates: Vec::new(),
             partitions,
@@ -211,40 +212,46 @@ impl World {
             .sum()
     }
 
-    /// Spreads the planned crashes evenly over the input, and keeps a zombie alive.
+    /// Spreads the planned power losses over the first half of the input, one at a time, and
+    /// replaces a job now and then.
     fn plan_crash(&mut self) -> Result<(), Broken> {
-        if self.crashes_done >= self.crashes_planned {
+        let lost = self.coverage.total_crashes();
+        if self.armed || lost >= self.crashes_planned {
             return Ok(());
         }
         let total: u64 = self.input.partitions.iter().map(|rows| rows.len() as u64).sum();
-        let due = self.finished_rows() * (self.crashes_planned + 1) / total.max(1);
-        if due <= self.crashes_done {
+        let due = self.finished_rows() * (self.crashes_planned + 1) * 2 / total.max(1);
+        if due <= lost {
             return Ok(());
         }
-        self.crashes_done += 1;
+        self.armed = true;
         let seed = self.random.next_u64();
         match self.below(100) {
-            0..30 => {
+            0..40 => {
                 let op = self.disk.ops() + self.below(12);
                 self.disk.crash_at(op, seed);
             }
-            30..50 => {
-                // Rare places are asked for by name more often.
+            40..65 => {
+                // Rare places are asked for by name more often; if they do not come, the power goes soon.
                 let sites: &[&'static str] = if self.chance(60) { &RARE } else { &site::ALL };
                 let site = sites[self.below(sites.len() as u64) as usize];
                 let before = self.below(2);
                 self.disk.crash_at_site(site, before, seed);
-                let op = self.disk.ops() + 100 + self.below(100);
+                let op = self.disk.ops() + 20 + self.below(30);
                 self.disk.crash_at(op, seed);
             }
-            50..70 => self.strike = Some(if self.chance(50) { Strike::Before } else { Strike::After }),
-            70..75 => self.disk.inject_at_site(site::LOG_SYNC, 0, Fault::FailedSync(seed)),
-            _ => {
-                let number = self.below(self.partitions.len() as u64) as u32;
-                if !self.replace(number)? {
-                    self.lose_power();
-                    self.boot()?;
-                }
+            65..93 => {
+                self.strike = Some(if self.chance(50) { Strike::Before } else { Strike::After });
+                let op = self.disk.ops() + 15 + self.below(20);
+                self.disk.crash_at(op, seed);
+            }
+            _ => self.disk.inject_at_site(site::LOG_SYNC, 0, Fault::FailedSync(seed)),
+        }
+        if self.chance(40) {
+            let number = self.below(self.partitions.len() as u64) as u32;
+            if !self.replace(number)? {
+                self.lose_power();
+                self.boot()?;
             }
         }
         Ok(())
@@ -301,6 +308,7 @@ impl World {
         self.jobs.clear();
         self.channels.clear();
         self.strike = None;
+        self.armed = false;
         for call in std::mem::take(&mut self.calls) {
             match self.below(3) {
                 0 => {}

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             }
         }
         if (seed + 1 - parsed.from).is_multiple_of(100) {
-            println!("{} seeds passed, {} crashes", seed + 1 - parsed.from, coverage.total_crashes());
+            println!("{} seeds passed, {} power losses", seed + 1 - parsed.from, coverage.total_crashes());
         }
     }
     print_coverage(&coverage);
@@ -92,5 +92,5 @@ fn print_coverage(coverage: &Coverage) {
     println!("timed out, then applied         {}", coverage.applied_late);
     println!("failed fsyncs                   {}", coverage.failed_syncs);
     println!("snapshots and other upkeep      {}", coverage.maintenance);
-    println!("fewest crashes of a seed        {}", coverage.fewest_crashes);
+    println!("fewest power losses of a seed   {}", coverage.fewest_crashes);
 }
