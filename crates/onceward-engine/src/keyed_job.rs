@@ -134,7 +134,7 @@ impl KeyedJob {
         let sink_nonces = Nonces::new(nonces.next_u64());
         let outputs = Outputs::new(&plan.sinks, &plan.partition, &mut stored, sink_nonces, ledger.current());
         Ok(KeyedJob {
-            window: Tumbling { size: plan.spec.window_us, allowed_lateness: plan.spec.allowed_lateness_us },
+            window: crate::plan::window(&plan.spec),
             by_key: lanes.iter().enumerate().map(|(index, lane)| (lane.key(), index)).collect(),
             effective: Watermark::min_over(lanes.iter().map(|lane| lane.watermark)),
             names: plan.spec.compute.iter().map(|(name, _)| json_member(name)).collect(),
@@ -355,7 +355,9 @@ impl KeyedJob {
             let Some(start) = self.window.start_of(entry.event_time) else {
                 return Err(JobEnd::Failed(poison(&self.plan, index, entry.point.position)));
             };
-            if self.window.closed(start, self.effective) {
+            // Judged by the row's own lane, not by how far the others are: whether a row is late depends on the
+            // rows before it in its partition alone. What has fired is closed on every lane.
+            if self.window.closed(start, lane.watermark) {
                 self.counters.late += 1;
                 continue;
             }

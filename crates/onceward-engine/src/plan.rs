@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use onceward_connector::{BlockPolicy, Codec, SinkContract};
 use onceward_expr::Program;
+use onceward_protocol::watermark::Tumbling;
 use onceward_protocol::{Generation, LaneKey, Mutants};
 use onceward_spec::{ComputationSpec, Expression, KeyedSpec, Pipeline, StepSpec};
 
@@ -160,6 +161,7 @@ impl Plan {
                     .groups
                     .iter()
                     .map(|group| LaneGroup {
+                        window: window(&self.keyed[group.keyed].spec),
                         lanes: partitions
                             .iter()
                             .filter(|to| matches!(to.role, Role::Keyed { keyed, .. } if keyed == group.keyed))
@@ -214,6 +216,11 @@ impl Plan {
             }
         }
     }
+}
+
+/// The windows of a keyed computation.
+pub(crate) fn window(spec: &KeyedSpec) -> Tumbling {
+    Tumbling { size: spec.window_us, allowed_lateness: spec.allowed_lateness_us }
 }
 
 impl<'a> Compiler<'a> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use onceward_connector::{Read, ReadLimits, RecordBatch};
 use onceward_protocol::resume::{Progress, ResumePoint};
-use onceward_protocol::watermark::BoundedDisorder;
+use onceward_protocol::watermark::{BoundedDisorder, Tumbling};
 use onceward_protocol::{
     Frontier, Generation, KeyRange, LaneKey, LanePoint, PartitionId, Position, Watermark, routing_hash,
 };
@@ -27,8 +27,9 @@ use crate::stored::{Counters, Stored, counters_key, outboxed_key, resume_key};
 pub const READ_LIMITS: ReadLimits = ReadLimits { rows: 4096, bytes: 1 << 20 };
 /// How many places may be read past without being finished.
 const MAX_OPEN_PLACES: usize = 4096;
-/// A watermark is put on every lane after each row whose ordinal is a multiple of this, and at the end
-/// of each read: places that do not depend on how reads were cut, so that a re-sent lane repeats them.
+/// A watermark is put on every lane after each row that closes a window of its consumer, after each row whose
+/// ordinal is a multiple of this, and at the partition's end: places that depend on the rows alone, never on how
+/// reads were cut, so that a re-sent lane repeats them and no result depends on timing.
 const WATERMARK_EVERY: u64 = 256;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
@@ -37,6 +38,8 @@ const IDLE_PAUSE_US: i64 = 50_000;
 pub struct LaneGroup {
     /// The lanes, by key-range index: they tile the key space in order.
     pub lanes: Vec<LaneKey>,
+    /// The consumer's windows.
+    pub window: Tumbling,
 }
 
 /// Everything fixed about a source job.
@@ -61,6 +64,8 @@ pub struct SourceJobPlan {
 
 struct Out {
     groups: Vec<Vec<LaneOut>>,
+    /// Per group: the watermark that closes another window of its consumer.
+    boundaries: Vec<i64>,
     outputs: Outputs,
     /// Rows up to here are in the outbox already.
     outboxed: Frontier,
@@ -142,7 +147,7 @@ impl SourceJob {
         let frontier = finished.frontier();
         let outputs =
             Outputs::new(&plan.sinks, &plan.partition, &mut stored, Nonces::new(seed), ledger.current());
-        let groups = plan
+        let groups: Vec<Vec<LaneOut>> = plan
             .groups
             .iter()
             .map(|group| group.lanes.iter().map(|lane| LaneOut::new(*lane, frontier)).collect())
@@ -152,6 +157,7 @@ impl SourceJob {
             scratch: plan.tree.scratch(),
             has_sinks: !plan.sinks.is_empty(),
             out: Out {
+                boundaries: vec![i64::MIN; groups.len()],
                 groups,
                 outputs,
                 outboxed,
@@ -328,11 +334,8 @@ impl SourceJob {
             if let Err(failure) = self.plan.tree.evaluate(payload, &mut self.scratch, &mut self.out, begin) {
                 return Err(self.poison(record.position, failure));
             }
-            if record.position.major % WATERMARK_EVERY == 0 {
-                self.put_watermark();
-            }
+            self.put_watermarks(record.position.major.is_multiple_of(WATERMARK_EVERY));
         }
-        self.put_watermark();
         let position = self.out.position;
         let through = Frontier::through(position);
         for lane in self.out.groups.iter_mut().flatten() {
@@ -351,10 +354,15 @@ impl SourceJob {
         Ok(())
     }
 
-    fn put_watermark(&mut self) {
+    /// Puts the watermark on the lanes of each consumer for which it closes another window, or on all.
+    #[inline]
+    fn put_watermarks(&mut self, all: bool) {
         let watermark = self.out.disorder.watermark();
-        if watermark != Watermark::NONE {
-            self.out.groups.iter_mut().flatten().for_each(|lane| lane.watermark(watermark));
+        for (group, boundary) in self.out.boundaries.iter_mut().enumerate() {
+            if watermark != Watermark::NONE && (all || watermark.0 >= *boundary) {
+                self.out.groups[group].iter_mut().for_each(|lane| lane.watermark(watermark));
+                *boundary = self.plan.groups[group].window.next_boundary(watermark);
+            }
         }
     }
 
@@ -473,6 +481,7 @@ impl SourceJob {
             };
             self.out.position = point.position;
             self.rows_read = point.rows;
+            self.out.boundaries.fill(i64::MIN);
             self.out.disorder = BoundedDisorder::new(self.plan.disorder_us, point.max_event_time);
             self.rewind = false;
             if point.end {

@@ -79,6 +79,15 @@ impl Tumbling {
     pub fn fires_at(&self, start: i64) -> i64 {
         start.saturating_add(self.size).saturating_add(self.allowed_lateness)
     }
+    /// The smallest watermark that closes a window which `watermark` does not: the next place at which a lane must
+    /// say how far it is.
+    pub fn next_boundary(&self, watermark: Watermark) -> i64 {
+        if watermark == Watermark::NONE {
+            return i64::MIN;
+        }
+        let closed = watermark.0.saturating_sub(self.allowed_lateness).div_euclid(self.size);
+        closed.saturating_add(1).saturating_mul(self.size).saturating_add(self.allowed_lateness)
+    }
     /// Whether the window is closed at `watermark`.
     #[inline]
     pub fn closed(&self, start: i64, watermark: Watermark) -> bool {

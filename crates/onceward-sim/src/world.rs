@@ -184,14 +184,9 @@ impl World {
     }
 
     fn final_checks(&mut self) -> Result<(), Broken> {
-        for job in self.jobs.iter().filter(|job| !job.zombie) {
-            let stats = job.job.stats();
-            if stats.late > 0 {
-                return Err(format!(
-                    "{} rows of partition {} were taken for late, none is",
-                    stats.late, job.number
-                ));
-            }
+        let late: u64 = self.jobs.iter().filter(|job| !job.zombie).map(|job| job.job.stats().late).sum();
+        if late != self.input.late {
+            return Err(format!("{late} rows were taken for late, {} are", self.input.late));
         }
         // What still lies around in the network must not harm either.
         while let Some((sink, partition, call)) = self.late.pop() {
