@@ -8,7 +8,7 @@ use onceward_protocol::{Position, StopReason};
 pub enum EngineError {
     /// A message that a step cannot process. The pipeline fails rather than skip it.
     #[error(
-        "OW-4001: stream {stream}, partition {partition}, position {position}, {step}: {reason}. Fix the data or the step; nothing after this message was taken"
+        "OW-4001: stream {stream}, partition {partition}, position {position}, {step}: {reason}. Nothing after this message was taken. Fix the data and start again; with a changed step start over, unless nothing was committed yet"
     )]
     Poison {
         /// The stream the message is on.
@@ -93,7 +93,7 @@ pub enum EngineError {
     Plan(String),
     /// A value that an aggregate cannot take.
     #[error(
-        "OW-4007: computation {computation}, key {key}, {column}: {reason}. Nothing of this epoch was committed; fix the data, or convert the argument in the manifest"
+        "OW-4007: computation {computation}, key {key}, {column}: {reason}. Nothing of this epoch was committed. Fix the data and start again; with a changed argument start over, unless nothing was committed yet"
     )]
     Aggregate {
         /// The computation.

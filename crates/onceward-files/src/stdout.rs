@@ -84,10 +84,16 @@ impl<W: Write + Send> PlainWriter for LineWriter<W> {
         written.map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => TargetError::Definite(ConnectorError::new(
                 "OW-3120",
-                "the program that read standard output has ended, so rows can no longer be printed. Start again with a \
-                 reader that stays until the end, or write to a `file` sink",
+                "the program that read standard output has ended, so rows can no longer be printed. Rows already handed to \
+                 it are not printed again. Start again with a reader that stays until the end, or write to a `file` sink",
             )),
-            _ => TargetError::Unknown(format!("standard output failed: {error}")),
+            _ => TargetError::Definite(ConnectorError::new(
+                "OW-3121",
+                format!(
+                    "standard output takes no more: {error}. Nothing is lost; free the cause (a full disk behind a \
+                     redirection, for example) and start again, or write to a `file` sink"
+                ),
+            )),
         })
     }
 }
@@ -122,12 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_final_and_says_so_and_other_errors_are_unknown() {
+    fn a_closed_pipe_or_a_full_disk_is_final_and_says_so() {
         let broken = LineWriter::new(Fails(io::ErrorKind::BrokenPipe)).write(&block());
         let Err(TargetError::Definite(error)) = broken else { panic!("expected Definite, found {broken:?}") };
         assert_eq!(error.code, "OW-3120");
-        let other = LineWriter::new(Fails(io::ErrorKind::TimedOut)).write(&block());
-        assert!(matches!(other, Err(TargetError::Unknown(_))), "{other:?}");
+        let full = LineWriter::new(Fails(io::ErrorKind::StorageFull)).write(&block());
+        let Err(TargetError::Definite(error)) = full else { panic!("expected Definite, found {full:?}") };
+        assert_eq!(error.code, "OW-3121");
     }
 
     #[test]

@@ -41,20 +41,32 @@ pub enum RunError {
         wanted: String,
     },
     /// The manifest changed in a way that would reinterpret stored state.
-    #[error("OW-5502: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, rename the pipeline (metadata.name), or start over in another --data-dir and output path", changes.join("\n  "))]
+    #[error("OW-5502: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, or start over: remove {data_dir} and what the sinks have written, or give a renamed pipeline (metadata.name) another --data-dir and other outputs", changes.join("\n  "))]
     Changed {
+        /// Where it is stored.
+        data_dir: String,
         /// One line per change.
         changes: Vec<String>,
     },
     /// The pipeline has already delivered everything.
     #[error(
-        "OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and its output, or change metadata.name and the output path"
+        "OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and what its sinks have written"
     )]
     Completed {
         /// The pipeline.
         pipeline: String,
         /// Where it is stored.
         data_dir: String,
+    },
+    /// Two sinks that would write to one target.
+    #[error("OW-5511: sinks {first} and {second} write to the same target, {target}; give each a target of its own, or make one sink with both inputs")]
+    SameTarget {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+        /// What they share.
+        target: String,
     },
     /// A job was fenced by another owner.
     #[error(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onceward_connector::{Registry, Sink, Source, StreamShape};
+use onceward_connector::{Registry, Sink, SinkContract, Source, StreamShape};
 use onceward_engine::layout::{LAYOUT_KEY, LayoutKeyed, LayoutSource};
 use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{Layout, Plan};
@@ -43,6 +43,8 @@ pub struct Prepared {
     pub(crate) options: RunOptions,
     /// Whether the pipeline had run before on this store.
     pub resumed: bool,
+    /// What a user should know before the run starts, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// This run's hold on the layout record.
@@ -135,23 +137,33 @@ impl Prepared {
             .iter()
             .map(|sink| SinkBehaviour { contract: sink.contract(), policy: sink.block_policy() })
             .collect();
+        refuse_shared_targets(&pipeline, &sinks)?;
         let canonical = onceward_spec::canonical(&pipeline, registry);
         let plan = Plan::compile(pipeline, &codecs, &behaviours)?;
         let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
         let handle = store.handle();
         let (layout, layout_owner, resumed) = match find_layout(&handle)? {
+            Some((layout, partition)) if layout.canonical != canonical && is_untouched(&handle, &layout)? => {
+                check_name(&layout, &plan.pipeline.name)?;
+                // Nothing was computed with the old manifest: the new one takes its place.
+                let layout = new_layout(&plan, &sources, canonical, layout.creation)?;
+                let mut owner = LayoutOwner::take(&handle, partition)?;
+                owner.write(&handle, &layout)?;
+                (layout, owner, false)
+            }
             Some((layout, partition)) => {
                 check_layout(&layout, &plan.pipeline.name, &canonical, &options.data_dir)?;
                 (layout, LayoutOwner::take(&handle, partition)?, true)
             }
             None => {
-                let layout = new_layout(&plan, &sources, canonical)?;
+                let layout = new_layout(&plan, &sources, canonical, creation()?)?;
                 let mut owner = LayoutOwner::take(&handle, layout.pipeline_partition())?;
                 owner.write(&handle, &layout)?;
                 (layout, owner, false)
             }
         };
-        Ok(Prepared { plan, layout, layout_owner, sources, sinks, store, options, resumed })
+        let warnings = if resumed { ignored_partitions(&layout, &sources) } else { Vec::new() };
+        Ok(Prepared { plan, layout, layout_owner, sources, sinks, store, options, resumed, warnings })
     }
 }
 
@@ -214,12 +226,64 @@ fn find_layout(store: &StoreHandle) -> Result<Option<(Layout, PartitionId)>, Run
     Ok(None)
 }
 
-fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -> Result<(), RunError> {
-    if layout.pipeline != name {
-        return Err(RunError::OtherPipeline { found: layout.pipeline.clone(), wanted: name.to_owned() });
+/// Two sinks on one target would fence each other, or mix their rows.
+fn refuse_shared_targets(pipeline: &Pipeline, sinks: &[Arc<dyn Sink>]) -> Result<(), RunError> {
+    let with_progress = |sink: &&Arc<dyn Sink>| sink.contract() == SinkContract::ProgressInTarget;
+    for (index, sink) in sinks.iter().enumerate().filter(|(_, sink)| with_progress(sink)) {
+        let same = |other: &Arc<dyn Sink>| with_progress(&other) && other.fingerprint() == sink.fingerprint();
+        if let Some(first) = sinks[..index].iter().position(same) {
+            return Err(RunError::SameTarget {
+                first: pipeline.sinks[first].name.clone(),
+                second: pipeline.sinks[index].name.clone(),
+                target: sink.fingerprint(),
+            });
+        }
     }
+    Ok(())
+}
+
+/// Whether no partition of the pipeline has committed anything yet.
+fn is_untouched(store: &StoreHandle, layout: &Layout) -> Result<bool, RunError> {
+    for partition in layout.partitions() {
+        if store.head(&partition.id)?.head.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The layout is fixed at the first start: what appeared since is named, not read.
+fn ignored_partitions(layout: &Layout, sources: &[Arc<dyn Source>]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (known, source) in layout.sources.iter().zip(sources) {
+        let found = source.partitions().unwrap_or_default();
+        let new: Vec<&str> =
+            found.iter().filter(|name| !known.partitions.contains(name)).map(String::as_str).collect();
+        if !new.is_empty() {
+            warnings.push(format!(
+                "source {} now also matches {}, which this run does not read: its partitions were fixed at the first start",
+                known.name,
+                new.join(", ")
+            ));
+        }
+    }
+    warnings
+}
+
+fn check_name(layout: &Layout, name: &str) -> Result<(), RunError> {
+    if layout.pipeline == name {
+        return Ok(());
+    }
+    Err(RunError::OtherPipeline { found: layout.pipeline.clone(), wanted: name.to_owned() })
+}
+
+fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -> Result<(), RunError> {
+    check_name(layout, name)?;
     if layout.canonical != canonical {
-        return Err(RunError::Changed { changes: onceward_spec::diff(&layout.canonical, canonical) });
+        return Err(RunError::Changed {
+            changes: onceward_spec::diff(&layout.canonical, canonical),
+            data_dir: data_dir.display().to_string(),
+        });
     }
     if layout.completed {
         return Err(RunError::Completed {
@@ -230,10 +294,17 @@ fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -
     Ok(())
 }
 
-fn new_layout(plan: &Plan, sources: &[Arc<dyn Source>], canonical: String) -> Result<Layout, RunError> {
-    let creation = || -> Result<Creation, RunError> {
-        Ok(Creation((u128::from(random_u64()?) << 64) | u128::from(random_u64()?)))
-    };
+/// A new random creation.
+fn creation() -> Result<Creation, RunError> {
+    Ok(Creation((u128::from(random_u64()?) << 64) | u128::from(random_u64()?)))
+}
+
+fn new_layout(
+    plan: &Plan,
+    sources: &[Arc<dyn Source>],
+    canonical: String,
+    pipeline_creation: Creation,
+) -> Result<Layout, RunError> {
     let mut layout_sources = Vec::new();
     for (spec, source) in plan.pipeline.sources.iter().zip(sources) {
         let partitions = source
@@ -244,7 +315,7 @@ fn new_layout(plan: &Plan, sources: &[Arc<dyn Source>], canonical: String) -> Re
     let keyed =
         plan.keyed().map(|(name, count)| LayoutKeyed { name: name.to_owned(), version: 1, count }).collect();
     Ok(Layout {
-        creation: creation()?,
+        creation: pipeline_creation,
         pipeline: plan.pipeline.name.clone(),
         canonical,
         sources: layout_sources,

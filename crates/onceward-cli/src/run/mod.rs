@@ -44,7 +44,17 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
     let options = RunOptions { data_dir, workers: workers(args), rate: args.rate };
     let failed = |error: RunError| error::failure(&error, &manifest);
-    let prepared = Prepared::new(manifest.pipeline.clone(), &registry, options).map_err(failed)?;
+    let prepared = match Prepared::new(manifest.pipeline.clone(), &registry, options) {
+        // Not a failure: a loop that starts a run until it succeeds must come to its end.
+        Err(done @ RunError::Completed { .. }) => {
+            console::say(&format!("nothing to do: {done}"));
+            return Ok(());
+        }
+        other => other.map_err(failed)?,
+    };
+    for warning in &prepared.warnings {
+        console::say(&format!("warning: {warning}"));
+    }
     let epoch = prepared.epoch().map_err(failed)?;
     match prepared.resumed {
         true => console::say(&format!("resuming from epoch {epoch}")),

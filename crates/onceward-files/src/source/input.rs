@@ -48,6 +48,10 @@ impl Input {
     /// Opens a file at its start.
     pub fn open(path: &Path, compression: Compression, follow: bool) -> Result<Self, ConnectorError> {
         let opened = || -> io::Result<Input> {
+            // Opening a pipe would wait for its other end.
+            if !std::fs::metadata(path)?.is_file() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            }
             let file = File::open(path)?;
             let identity = Identity::of(&file.metadata()?);
             let decoder = Decoder::new(compression, file.try_clone()?, 0)?;
