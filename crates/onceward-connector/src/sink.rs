@@ -151,8 +151,13 @@ pub trait Sink: Send + Sync {
     fn contract(&self) -> SinkContract;
     /// When blocks close.
     fn block_policy(&self) -> BlockPolicy;
-    /// A fingerprint of the target, stored with what it is owed: a change is refused while rows are owed.
+    /// What the target is, for telling two sinks on one target apart from two targets.
     fn fingerprint(&self) -> String;
+    /// Whether it reads the fields of rows. A row that is no JSON object is then refused before it is taken, not when
+    /// it is already owed.
+    fn reads_fields(&self) -> bool {
+        false
+    }
     /// A writer for one partition's outbox. Must not touch the target yet.
     fn writer(&self, identity: &SinkIdentity) -> Result<Writer, ConnectorError>;
 }

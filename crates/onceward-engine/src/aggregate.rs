@@ -203,6 +203,10 @@ fn extreme(held: &mut Extreme, value: Value<'_>, wanted: std::cmp::Ordering) -> 
     let incomparable =
         |held: &Value<'_>| format!("cannot compare {} with {}", value.type_name(), held.type_name());
     let replace = match (&*held, &value) {
+        // What could not be written when its window fires must not be taken.
+        (_, Value::Double(number)) if !number.is_finite() => {
+            return Err(format!("{number} cannot be written as JSON"));
+        }
         // What cannot be compared with itself has no order: a list, a map, a number beyond exactness.
         (Extreme::None, value) if value.compare(value).is_none() => {
             return Err(format!("{} has no order", value.type_name()));

@@ -249,8 +249,9 @@ impl Delivery {
         }
         let since = *self.block_since.get_or_insert(now);
         let due = since.saturating_add(self.plan.policy.max_age_us);
-        let full =
-            self.owed_rows >= self.plan.policy.max_rows || self.owed_bytes >= self.plan.policy.max_bytes;
+        let full = self.owed_rows >= self.plan.policy.max_rows
+            || self.owed_bytes >= self.plan.policy.max_bytes
+            || self.is_full();
         if !(full || self.flush || due <= now) {
             return Some(due);
         }
@@ -387,7 +388,10 @@ impl Delivery {
                         self.state = State::Creating(fence);
                     }
                     OpenDecision::Resume(from) => {
-                        self.opens = 0;
+                        // Opening alone is no progress: a target that never takes a block is given up.
+                        if from > self.done {
+                            self.opens = 0;
+                        }
                         if let Some(marker) = marker {
                             self.mark(marker.position);
                         }

@@ -44,8 +44,8 @@ pub struct KeyedTerminal {
     pub group: usize,
     /// The slots of the key's fields.
     pub key: Vec<usize>,
-    /// The aggregates' arguments; `None` for `count()`.
-    pub args: Vec<Option<Program>>,
+    /// The aggregates' arguments, each with its place for messages; nothing for `count()`.
+    pub args: Vec<(String, Program)>,
 }
 
 /// Reads one kind of record.
@@ -53,6 +53,8 @@ struct Stage {
     scanner: Scanner,
     fields: FieldSet,
     codec: Codec,
+    /// Whether records are scanned at all.
+    scans: bool,
 }
 
 /// A tree of fused steps over one root stream.
@@ -93,21 +95,25 @@ pub struct Scratch {
 
 /// Collects the fields of each stage while the tree is being built, since a stage's scanner needs all.
 pub struct TreeBuilder {
-    fields: Vec<(FieldSet, Codec)>,
+    fields: Vec<(FieldSet, Codec, bool)>,
 }
 
 impl TreeBuilder {
     /// A tree over records of `codec`.
     pub fn new(codec: Codec) -> Self {
-        TreeBuilder { fields: vec![(FieldSet::new(), codec)] }
+        TreeBuilder { fields: vec![(FieldSet::new(), codec, false)] }
     }
     /// The fields that stage reads so far.
     pub fn fields(&mut self, stage: usize) -> &mut FieldSet {
         &mut self.fields[stage].0
     }
+    /// Records of this stage are scanned even if no field of them is read.
+    pub fn scan(&mut self, stage: usize) {
+        self.fields[stage].2 = true;
+    }
     /// A stage behind a map.
     pub fn stage(&mut self) -> usize {
-        self.fields.push((FieldSet::new(), Codec::Json));
+        self.fields.push((FieldSet::new(), Codec::Json, false));
         self.fields.len() - 1
     }
     /// Ends the building.
@@ -115,7 +121,12 @@ impl TreeBuilder {
         let stages = self
             .fields
             .into_iter()
-            .map(|(fields, codec)| Stage { scanner: Scanner::new(&codec, &fields), fields, codec })
+            .map(|(fields, codec, scans)| Stage {
+                scanner: Scanner::new(&codec, &fields),
+                scans: scans || !fields.is_empty(),
+                fields,
+                codec,
+            })
             .collect();
         Tree { stages, roots, event_time, groups }
     }
@@ -150,13 +161,13 @@ impl Tree {
         let stage = &self.stages[0];
         let mut slots = std::mem::take(&mut scratch.slots[0]);
         let result = (|| {
-            if !stage.fields.is_empty() {
+            if stage.scans {
                 stage.scanner.scan(record, &mut slots).map_err(|error| failure("reading", error))?;
             }
             let row = Row::new(record, &slots, &stage.scanner);
             let time = match self.event_time {
                 None => i64::MIN,
-                Some(slot) => event_time(&row, slot)?,
+                Some(slot) => event_time(&row, slot, &stage.fields.names()[slot])?,
             };
             begin(emit, time);
             if self.groups > 0 {
@@ -237,7 +248,7 @@ impl Tree {
             }
             record.push(b'}');
             let stage = &self.stages[next];
-            if !stage.fields.is_empty() {
+            if stage.scans {
                 stage.scanner.scan(&record, &mut slots).map_err(|error| failure(step, error))?;
             }
             let row = Row::new(&record, &slots, &stage.scanner);
@@ -249,17 +260,21 @@ impl Tree {
     }
 }
 
-fn event_time(row: &Row<'_>, slot: usize) -> Result<i64, StepFailure> {
+fn event_time(row: &Row<'_>, slot: usize, name: &str) -> Result<i64, StepFailure> {
+    let step = || format!("eventTime.field {name}");
     match row.field(slot) {
         Ok(Some(value)) => value.to_event_time_us().ok_or_else(|| StepFailure {
-            step: "eventTime".to_owned(),
-            reason: format!("the field holds {}, expected a timestamp", value.type_name()),
+            step: step(),
+            reason: format!(
+                "found {}, expected a timestamp: RFC 3339, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD`",
+                value.type_name()
+            ),
         }),
         Ok(None) => {
             let reason = "the field is absent; every row needs an event time".to_owned();
-            Err(StepFailure { step: "eventTime".to_owned(), reason })
+            Err(StepFailure { step: step(), reason })
         }
-        Err(error) => Err(failure("eventTime", error)),
+        Err(error) => Err(failure(&step(), error)),
     }
 }
 
@@ -278,11 +293,11 @@ fn encode_keyed(
         let value = row.field(*slot).map_err(|error| failure(&terminal.step, error))?.unwrap_or(Value::Null);
         value.encode_key(key);
     }
-    for program in terminal.args.iter().flatten() {
+    for (step, program) in &terminal.args {
         match program.eval(row) {
             Ok(value) => value.encode(args),
             Err(EvalError::Absent { .. }) => Value::Null.encode(args),
-            Err(error) => return Err(failure(&terminal.step, error)),
+            Err(error) => return Err(failure(step, error)),
         }
     }
     Ok(())

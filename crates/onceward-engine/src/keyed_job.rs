@@ -267,7 +267,9 @@ impl KeyedJob {
                 JobEnd::Completed
             });
         }
-        let wake = wake.min(self.clock.due(self.wants_commit(now).0));
+        // Without room the commit's answer wakes the job.
+        let due = if self.ledger.has_room() { self.clock.due(self.wants_commit(now).0) } else { i64::MAX };
+        let wake = wake.min(due);
         out.push(Request::Wake(wake.max(now + 1)));
         Ok(())
     }
@@ -393,8 +395,13 @@ impl KeyedJob {
                 self.plan.limits.max_rows.saturating_sub(self.epoch_rows + self.outputs.gathered_rows());
             let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(MAX_FIRED_AT_ONCE);
             self.counters_dirty = true;
-            let KeyedJob { plan, state, outputs, scratch, row, names, window, .. } = self;
+            let KeyedJob {
+                plan, state, outputs, scratch, row, names, window, epoch_rows, epoch_bytes, ..
+            } = self;
             state.fire(start, limit, |fired| {
+                // A fired key is part of the epoch, whether or not a row comes of it.
+                *epoch_rows += 1;
+                *epoch_bytes += fired.key.len() as u64;
                 row.clear();
                 write_row(&plan.spec, names, window, &fired, row)
                     .map_err(|(column, reason)| JobEnd::Failed(refused(plan, fired.key, column, reason)))?;

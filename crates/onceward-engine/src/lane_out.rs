@@ -132,11 +132,13 @@ impl LaneOut {
             self.watermarks.clear();
             return;
         }
+        // The next batch is most likely about as large; after the end there is none.
+        let (entries, bytes) = if through.is_end() { (0, 0) } else { (self.entries.len(), self.bytes.len()) };
         let batch = LaneBatch {
             session,
             sequence: self.sequence,
-            entries: std::mem::replace(&mut self.entries, Vec::with_capacity(512)),
-            bytes: std::mem::replace(&mut self.bytes, Vec::with_capacity(16 << 10)),
+            entries: std::mem::replace(&mut self.entries, Vec::with_capacity(entries)),
+            bytes: std::mem::replace(&mut self.bytes, Vec::with_capacity(bytes)),
             watermarks: std::mem::take(&mut self.watermarks),
             through,
         };

@@ -21,6 +21,9 @@ use crate::stored::Stored;
 /// Stages and nodes a path may have; a manifest that needs more is refused.
 const MAX_DEPTH: usize = 256;
 
+/// Streams on all paths from one source, counted once per path.
+const MAX_VISITS: usize = 10_000;
+
 /// One (stream, keyed computation) pair that a source feeds: a group of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Group {
@@ -49,6 +52,8 @@ pub struct SinkBehaviour {
     pub contract: SinkContract,
     /// When blocks close.
     pub policy: BlockPolicy,
+    /// Whether it reads the fields of rows.
+    pub reads_fields: bool,
 }
 
 /// A compiled pipeline.
@@ -63,10 +68,12 @@ pub struct Plan {
 
 struct Compiler<'a> {
     pipeline: &'a Pipeline,
+    behaviours: &'a [SinkBehaviour],
     streams: Vec<String>,
     builder: TreeBuilder,
     groups: Vec<Group>,
     sinks: Vec<u32>,
+    visits: usize,
 }
 
 impl Plan {
@@ -80,10 +87,11 @@ impl Plan {
         streams.extend(pipeline.computations.iter().map(|computation| computation.name.clone()));
         let mut sources = Vec::new();
         for (source, codec) in pipeline.sources.iter().zip(codecs) {
-            let mut compiler = Compiler::new(&pipeline, &streams, codec.clone());
+            let mut compiler = Compiler::new(&pipeline, behaviours, &streams, codec.clone());
             let event_time =
                 source.event_time.as_ref().map(|spec| compiler.builder.fields(0).intern(&spec.field));
             let roots = compiler.consumers(&source.name, 0, 0)?;
+            check_columns(&source.name, codec, compiler.builder.fields(0).names())?;
             let groups = compiler.groups;
             sources.push(SourcePart {
                 tree: Arc::new(compiler.builder.finish(roots, event_time, groups.len())),
@@ -95,7 +103,7 @@ impl Plan {
         let mut keyed = Vec::new();
         for computation in &pipeline.computations {
             let Some(spec) = &computation.keyed else { continue };
-            let mut compiler = Compiler::new(&pipeline, &streams, Codec::Json);
+            let mut compiler = Compiler::new(&pipeline, behaviours, &streams, Codec::Json);
             let roots = compiler.consumers(&computation.name, 0, 0)?;
             if !compiler.groups.is_empty() {
                 return Err(EngineError::Plan(format!(
@@ -218,24 +226,53 @@ impl Plan {
     }
 }
 
+/// The columns of a CSV source are known: a name that is none of them would be absent in every row.
+fn check_columns(source: &str, codec: &Codec, names: &[String]) -> Result<(), EngineError> {
+    let Codec::Csv(schema) = codec else { return Ok(()) };
+    match names.iter().find(|name| schema.columns.iter().all(|column| column.name != **name)) {
+        None => Ok(()),
+        Some(name) => {
+            let columns: Vec<String> =
+                schema.columns.iter().map(|column| format!("`{}`", column.name)).collect();
+            Err(EngineError::Plan(format!(
+                "the manifest reads field `{name}` of source {source}, whose columns are {}",
+                columns.join(", ")
+            )))
+        }
+    }
+}
+
 /// The windows of a keyed computation.
 pub(crate) fn window(spec: &KeyedSpec) -> Tumbling {
     Tumbling { size: spec.window_us, allowed_lateness: spec.allowed_lateness_us }
 }
 
 impl<'a> Compiler<'a> {
-    fn new(pipeline: &'a Pipeline, streams: &[String], codec: Codec) -> Self {
+    fn new(
+        pipeline: &'a Pipeline,
+        behaviours: &'a [SinkBehaviour],
+        streams: &[String],
+        codec: Codec,
+    ) -> Self {
         Compiler {
             pipeline,
+            behaviours,
             streams: streams.to_vec(),
             builder: TreeBuilder::new(codec),
             groups: Vec::new(),
             sinks: Vec::new(),
+            visits: 0,
         }
     }
 
     /// Everything that reads `stream`, in manifest order: computations first, then sinks.
     fn consumers(&mut self, stream: &str, stage: usize, depth: usize) -> Result<Vec<Node>, EngineError> {
+        self.visits += 1;
+        if self.visits > MAX_VISITS {
+            return Err(EngineError::Plan(format!(
+                "the paths from one source branch and meet again into more than {MAX_VISITS} ways; stream {stream} is on too many of them"
+            )));
+        }
         if depth > MAX_DEPTH {
             return Err(EngineError::Plan(format!(
                 "stream {stream} lies behind more than {MAX_DEPTH} steps"
@@ -251,6 +288,9 @@ impl<'a> Compiler<'a> {
         for (number, sink) in pipeline.sinks.iter().enumerate() {
             let number = number as u32;
             for _ in sink.inputs.iter().filter(|input| *input == stream) {
+                if self.behaviours.get(number as usize).is_some_and(|behaviour| behaviour.reads_fields) {
+                    self.builder.scan(stage);
+                }
                 nodes.push(Node::Sink { sink: number });
                 if !self.sinks.contains(&number) {
                     self.sinks.push(number);
@@ -318,7 +358,10 @@ impl<'a> Compiler<'a> {
         let args = spec
             .compute
             .iter()
-            .map(|(_, call)| call.argument.as_ref().map(|argument| self.program(argument, stage)).transpose())
+            .filter_map(|(name, call)| call.argument.as_ref().map(|argument| (name, argument)))
+            .map(|(name, argument)| {
+                Ok((format!("{}.compute.{name}", computation.name), self.program(argument, stage)?))
+            })
             .collect::<Result<Vec<_>, EngineError>>()?;
         Ok(Node::Keyed(KeyedTerminal {
             step: format!("{} groupBy", computation.name),

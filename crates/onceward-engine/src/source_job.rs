@@ -393,10 +393,15 @@ impl SourceJob {
             let end = if self.stopping { JobEnd::Stopped } else { JobEnd::Completed };
             return Err(end);
         }
-        if let Reading::Idle(until) = self.reading {
+        if let Reading::Idle(until) = self.reading
+            && !self.stopping
+        {
             wake = wake.min(until);
         }
-        wake = wake.min(self.clock.due(self.wants_commit(now).0));
+        // Without room the commit's answer wakes the job.
+        if self.ledger.has_room() {
+            wake = wake.min(self.clock.due(self.wants_commit(now).0));
+        }
         out.push(Request::Wake(wake.max(now + 1)));
         Ok(())
     }
@@ -428,7 +433,8 @@ impl SourceJob {
         let (dirty, urgent) = self.wants_commit(now);
         let limits = &self.plan.limits;
         let full = self.out.outputs.gathered_rows() >= limits.max_rows
-            || self.out.outputs.gathered_bytes() >= limits.max_bytes;
+            || self.out.outputs.gathered_bytes() >= limits.max_bytes
+            || self.out.outputs.is_full();
         if !dirty || !self.ledger.has_room() || !(urgent || full || self.clock.due(dirty) <= now) {
             return;
         }

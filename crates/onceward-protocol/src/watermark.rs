@@ -51,6 +51,11 @@ impl BoundedDisorder {
     }
 }
 
+/// 0001-01-01T00:00:00Z.
+const FIRST_TIME_US: i64 = -62_135_596_800_000_000;
+/// 9999-12-31T23:59:59.999999Z.
+const LAST_TIME_US: i64 = 253_402_300_799_999_999;
+
 /// Tumbling windows of a fixed size, aligned to the epoch of 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tumbling {
@@ -61,12 +66,12 @@ pub struct Tumbling {
 }
 
 impl Tumbling {
-    /// The start of the window that `event_time` falls into; `None` where the window would leave the
-    /// range of representable times.
+    /// The start of the window that `event_time` falls into; `None` where the window would leave the years
+    /// 1 to 9999, so that every window that is kept can also be written.
     #[inline]
     pub fn start_of(&self, event_time: i64) -> Option<i64> {
         let start = event_time.checked_sub(event_time.rem_euclid(self.size))?;
-        self.end_of(start).map(|_| start)
+        (start >= FIRST_TIME_US && self.end_of(start)? <= LAST_TIME_US).then_some(start)
     }
     /// The exclusive end of the window that starts at `start`.
     #[inline]

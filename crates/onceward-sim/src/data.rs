@@ -56,7 +56,8 @@ impl Input {
             let mut rows = Vec::with_capacity(per_partition);
             for number in 0..per_partition {
                 clock += (random.next_u64() % 400_000) as i64;
-                let reach = if random.next_u64() % 100 == 0 { DISORDER_US * 10 } else { DISORDER_US };
+                let reach =
+                    if random.next_u64().is_multiple_of(100) { DISORDER_US * 10 } else { DISORDER_US };
                 let time = (clock - (random.next_u64() % reach as u64) as i64).max(0);
                 let key = format!("k{}", random.next_u64() % keys);
                 let value = (random.next_u64() % 1000) as i64;

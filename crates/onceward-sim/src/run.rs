@@ -127,7 +127,7 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
         max_bytes: 1 << 20,
         max_age_us: 1_000 + (random.next_u64() % 40_000) as i64,
     };
-    let behaviour = SinkBehaviour { contract: SinkContract::ProgressInTarget, policy };
+    let behaviour = SinkBehaviour { contract: SinkContract::ProgressInTarget, policy, reads_fields: false };
     let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour])
         .map_err(|error| fail(error.to_string(), &Coverage::default()))?;
     let layout = Layout {

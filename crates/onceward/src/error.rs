@@ -59,7 +59,9 @@ pub enum RunError {
         data_dir: String,
     },
     /// Two sinks that would write to one target.
-    #[error("OW-5511: sinks {first} and {second} write to the same target, {target}; give each a target of its own, or make one sink with both inputs")]
+    #[error(
+        "OW-5511: sinks {first} and {second} write to the same target, {target}; give each a target of its own, or make one sink with both inputs"
+    )]
     SameTarget {
         /// One of them.
         first: String,
@@ -70,7 +72,7 @@ pub enum RunError {
     },
     /// A job was fenced by another owner.
     #[error(
-        "OW-5504: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; this one stopped without side effects"
+        "OW-5504: {partition} was taken over: {reason}. Another run of this pipeline is active on the same target or store; nothing of this one was written after that"
     )]
     Fenced {
         /// Which partition.

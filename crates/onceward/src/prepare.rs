@@ -135,7 +135,11 @@ impl Prepared {
             .collect::<Result<Vec<_>, _>>()?;
         let behaviours: Vec<SinkBehaviour> = sinks
             .iter()
-            .map(|sink| SinkBehaviour { contract: sink.contract(), policy: sink.block_policy() })
+            .map(|sink| SinkBehaviour {
+                contract: sink.contract(),
+                policy: sink.block_policy(),
+                reads_fields: sink.reads_fields(),
+            })
             .collect();
         refuse_shared_targets(&pipeline, &sinks)?;
         let canonical = onceward_spec::canonical(&pipeline, registry);

@@ -11,7 +11,10 @@ fn a_completed_pipeline_is_not_run_again() {
     // Not a failure: a loop that starts it until it succeeds comes to its end.
     let ended = project.run(&[]).expect(0);
     assert!(!ended.stderr.contains("error: "), "{ended:#?}");
-    assert!(ended.stderr.contains("nothing to do: OW-5503: pipeline sums has already completed"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("nothing to do: OW-5503: pipeline sums has already completed"),
+        "{ended:#?}"
+    );
     assert!(ended.stderr.contains("./.onceward/sums"), "{ended:#?}");
     assert_eq!(ended.stdout, "");
     assert_eq!(project.rows("out", 0), expected);
@@ -46,6 +49,19 @@ fn a_corrected_manifest_is_taken_while_nothing_is_committed() {
     project.edit("steps: [{ filter: nobody_has_this == 1 }]\n      groupBy:", "groupBy:");
     project.run(&[]).expect(0);
     assert_eq!(project.rows("out", 0), expected);
+}
+
+#[test]
+fn two_sinks_on_one_folder_are_refused_before_anything_starts() {
+    let (project, _) = Project::with_rows(10, 1);
+    let manifest = std::fs::read_to_string(project.folder().join("pipeline.yaml")).unwrap();
+    let sink = manifest[manifest.find("  sinks:").unwrap()..].lines().skip(1).collect::<Vec<_>>().join("\n");
+    let name = sink.trim_start().split(':').next().unwrap().to_owned();
+    let second = sink.replacen(&name, "again", 1);
+    std::fs::write(project.folder().join("pipeline.yaml"), format!("{}\n{second}\n", manifest.trim_end()))
+        .unwrap();
+    let ended = project.run(&[]).expect(1);
+    assert!(ended.stderr.contains("OW-5511"), "{ended:#?}");
 }
 
 #[test]

@@ -67,6 +67,7 @@ impl Manifest {
             behaviour: SinkBehaviour {
                 contract: SinkContract::ProgressInTarget,
                 policy: BlockPolicy { max_rows: 100, max_bytes: 1 << 20, max_age_us: 20_000 },
+                reads_fields: false,
             },
         }
     }

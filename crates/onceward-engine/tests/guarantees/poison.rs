@@ -110,7 +110,7 @@ fn a_row_without_a_usable_event_time_fails() {
         (r#"{"k":"a","t":true,"v":1}"#, "expected a timestamp"),
     ] {
         let world = world(&manifest, &[&first, &second, broken, &last]);
-        assert_poison(&world, "eventTime", reason);
+        assert_poison(&world, "eventTime.field t", reason);
         assert_eq!(world.rows(0), Vec::<String>::new());
         assert_eq!(world.stats(1).rows_in, 2);
     }

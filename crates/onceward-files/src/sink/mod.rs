@@ -122,6 +122,7 @@ pub struct FileSink {
     folder: PathBuf,
     encoder: Arc<Encoder>,
     policy: BlockPolicy,
+    csv: bool,
     storage: Arc<dyn Storage>,
 }
 
@@ -142,7 +143,13 @@ impl FileSink {
         }
         let compression = Compression::parse(config.string("compression").unwrap_or("none"));
         let encoder = Encoder::new(table_format(config, input)?, compression.unwrap_or(Compression::None));
-        Ok(FileSink { folder, encoder: Arc::new(encoder), policy: policy(config)?, storage })
+        Ok(FileSink {
+            folder,
+            encoder: Arc::new(encoder),
+            policy: policy(config)?,
+            csv: config.string("format") == Some("csv"),
+            storage,
+        })
     }
 
     /// The writer of one partition, by its own type.
@@ -160,8 +167,11 @@ impl Sink for FileSink {
     fn block_policy(&self) -> BlockPolicy {
         self.policy
     }
+    fn reads_fields(&self) -> bool {
+        self.csv
+    }
     fn fingerprint(&self) -> String {
-        format!("file:{:?}", canonical(&self.folder))
+        format!("file:{}", canonical(&self.folder).display())
     }
     fn writer(&self, identity: &SinkIdentity) -> Result<Writer, ConnectorError> {
         Ok(Writer::Progress(Box::new(self.file_writer(identity)?)))

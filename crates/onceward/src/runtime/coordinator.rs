@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::prepare::{LayoutOwner, store_failed};
 use crate::status::{ComputationStatus, SinkStatus, SourceStatus, Status};
 
-/// Source partitions that are read at the same time; the others wait their turn, in layout order. Their
+/// Partitions of bounded sources that are read at the same time; the others wait their turn, in layout order. Their
 /// lanes hold the watermark until then, so that nothing becomes late by waiting.
 const MAX_ACTIVE_SOURCES: usize = 16;
 
@@ -146,6 +146,8 @@ pub(crate) struct Coordinator {
     inbox: Receiver<Notice>,
     partitions: Vec<LayoutPartition>,
     waiting: VecDeque<u32>,
+    /// By source: whether it ends by itself. One that does not would never free its turn.
+    bounded: Vec<bool>,
     live: Vec<bool>,
     completed: usize,
     phase: Phase,
@@ -159,11 +161,13 @@ impl Coordinator {
         routes: Arc<[Sender<Post>]>,
         posts: Vec<Sender<Post>>,
         inbox: Receiver<Notice>,
+        bounded: Vec<bool>,
     ) -> Self {
         let partitions = layout.partitions();
         Coordinator {
             live: vec![true; partitions.len()],
             waiting: VecDeque::new(),
+            bounded,
             completed: 0,
             phase: Phase::Running,
             layout,
@@ -212,7 +216,7 @@ impl Coordinator {
     fn begin(&mut self) {
         let mut active = 0;
         for partition in &self.partitions {
-            let is_source = matches!(partition.role, Role::Source { .. });
+            let is_source = matches!(partition.role, Role::Source { source, .. } if self.bounded[source]);
             if is_source && active >= MAX_ACTIVE_SOURCES {
                 self.waiting.push_back(partition.number);
                 continue;

@@ -140,6 +140,8 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         target_threads.push(spawn(&format!("sink-{number}"), notices.clone(), move || thread.run())?);
     }
 
+    // One clock for all workers, so that their epochs close together.
+    let started = std::time::Instant::now();
     let rate = options.rate.map(rate::Rate::new).map(Arc::new);
     let mut slots: Vec<Vec<Slot>> = (0..workers).map(|_| Vec::new()).collect();
     for partition in &partitions {
@@ -164,13 +166,15 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
             notices.clone(),
             board.clone(),
             rate.clone(),
+            started,
         );
         worker_threads.push(spawn(&format!("worker-{index}"), notices.clone(), move || worker.run())?);
     }
     drop(target_queues);
 
     let (answer, end) = channel();
-    let coordinator = Coordinator::new(layout, layout_owner, store, routes, posts, inbox);
+    let bounded = sources.iter().map(|source| source.facts().bounded).collect();
+    let coordinator = Coordinator::new(layout, layout_owner, store, routes, posts, inbox, bounded);
     let thread = std::thread::Builder::new()
         .name("coordinator".to_owned())
         .spawn(move || {

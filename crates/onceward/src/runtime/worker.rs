@@ -99,6 +99,8 @@ pub(crate) struct Worker {
     requests: Vec<Request>,
     started: Instant,
     published: Instant,
+    /// Where the next look for reads begins, so that a rate limit is shared.
+    next_read: usize,
 }
 
 impl Worker {
@@ -112,8 +114,8 @@ impl Worker {
         notices: Sender<Notice>,
         board: Arc<Board>,
         rate: Option<Arc<Rate>>,
+        started: Instant,
     ) -> Self {
-        let now = Instant::now();
         Worker {
             slots,
             mailbox,
@@ -125,8 +127,9 @@ impl Worker {
             rate,
             local: VecDeque::new(),
             requests: Vec::new(),
-            started: now,
-            published: now,
+            started,
+            published: started,
+            next_read: 0,
         }
     }
 
@@ -249,7 +252,9 @@ impl Worker {
     }
 
     fn due_reads(&mut self) {
-        for index in 0..self.slots.len() {
+        let count = self.slots.len();
+        self.next_read = (self.next_read + 1) % count.max(1);
+        for index in (0..count).map(|step| (self.next_read + step) % count) {
             let Some(mut read) = self.slots[index].read.take() else { continue };
             if let Some(rate) = &self.rate {
                 read.limits.rows = read.limits.rows.min(rate.rows_per_read());
