@@ -64,7 +64,9 @@ proptest! {
             }
             None => {
                 let start = i128::from(at).div_euclid(i128::from(size)) * i128::from(size);
-                let fits = start >= i128::from(i64::MIN) && start + i128::from(size) <= i128::from(i64::MAX);
+                // 0001-01-01 and the end of 9999: what a window is written as must be a time that can be read.
+                let (first, last) = (-62_135_596_800_000_000, 253_402_300_799_999_999);
+                let fits = start >= first && start + i128::from(size) <= last;
                 prop_assert!(!fits);
             }
         }
@@ -93,5 +95,22 @@ proptest! {
         let row = disorder.max_seen() - back.min(bound);
         let start = window.start_of(row);
         prop_assert!(start.is_some_and(|start| !window.closed(start, disorder.watermark())));
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_next_boundary_is_the_first_watermark_that_closes_another_window(
+        size in 1i64..100_000, lateness in 0i64..100_000, at in -1_000_000i64..1_000_000,
+    ) {
+        let window = Tumbling { size, allowed_lateness: lateness };
+        let boundary = window.next_boundary(Watermark(at));
+        prop_assert!(boundary > at);
+        // No window closes after `at` and before the boundary, and one closes right at it.
+        let closing = |watermark: i64| (watermark - lateness).div_euclid(size);
+        prop_assert_eq!(closing(boundary - 1), closing(at));
+        let start = boundary - lateness - size;
+        prop_assert_eq!(start.rem_euclid(size), 0);
+        prop_assert!(window.closed(start, Watermark(boundary)) && !window.closed(start, Watermark(boundary - 1)));
     }
 }
