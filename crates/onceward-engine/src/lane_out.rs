@@ -133,7 +133,8 @@ impl LaneOut {
             return;
         }
         // The next batch is most likely about as large; after the end there is none.
-        let (entries, bytes) = if through.is_end() { (0, 0) } else { (self.entries.len(), self.bytes.len()) };
+        let room = |len: usize| if through.is_end() { 0 } else { len + len / 4 };
+        let (entries, bytes) = (room(self.entries.len()), room(self.bytes.len()));
         let batch = LaneBatch {
             session,
             sequence: self.sequence,
