@@ -100,10 +100,4 @@ impl RecordBatch {
     pub fn payload(&self, record: &Record) -> &[u8] {
         &self.bytes[record.start as usize..record.start as usize + record.len as usize]
     }
-    /// Gives the buffers back for reuse, both cleared.
-    pub fn recycle(mut self) -> (Vec<u8>, Vec<Record>) {
-        self.bytes.clear();
-        self.records.clear();
-        (self.bytes, self.records)
-    }
 }

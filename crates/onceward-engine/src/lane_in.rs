@@ -85,10 +85,6 @@ impl LaneIn {
         }
         verdict
     }
-    /// The head batch with the entries and watermarks not yet taken.
-    pub fn head(&self) -> Option<(&LaneBatch, usize, usize)> {
-        self.queue.front().map(|batch| (&**batch, self.cursor, self.watermark_cursor))
-    }
     /// Takes the head batch out for processing; give it back with [`LaneIn::put_back`] or end it with
     /// [`LaneIn::finish_head`].
     pub fn take_head(&mut self) -> Option<(Box<LaneBatch>, usize, usize)> {

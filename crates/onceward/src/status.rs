@@ -13,8 +13,6 @@ pub struct Status {
     pub sinks: Vec<SinkStatus>,
     /// Largest committed epoch of any partition.
     pub epoch: u64,
-    /// Smallest committed epoch of any partition that has one.
-    pub first_epoch: u64,
 }
 
 /// One source.

@@ -64,12 +64,6 @@ impl Board {
                 .map(|name| SinkStatus { name: name.clone(), delivered: 0, owed: 0 })
                 .collect(),
             epoch: figures.iter().map(|(stats, _, _)| stats.epoch).max().unwrap_or(0),
-            first_epoch: figures
-                .iter()
-                .map(|(stats, _, _)| stats.epoch)
-                .filter(|epoch| *epoch > 0)
-                .min()
-                .unwrap_or(0),
         };
         let mut sizes = vec![(0u64, 0u64, true); self.sources.len()];
         for (partition, (stats, sinks, progress)) in self.partitions.iter().zip(figures) {
