@@ -36,8 +36,8 @@ impl Outputs {
     /// Puts a row into the outbox of the epoch being gathered. Its position is (epoch, index): the commit
     /// that stores it fixes it.
     pub fn push(&mut self, sink: u32, row: &[u8]) {
+        let position = self.next_position();
         self.index += 1;
-        let position = Position::new(self.epoch, self.index);
         if let Some(delivery) = self.deliveries.iter_mut().find(|delivery| delivery.number() == sink) {
             delivery.push(position, row);
         }

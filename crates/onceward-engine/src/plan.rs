@@ -189,7 +189,6 @@ impl Plan {
                     sinks: self.sink_plans(&part.sinks),
                     disorder_us: part.disorder_us,
                     limits,
-                    mutants,
                 };
                 Ok(Job::Source(Box::new(SourceJob::new(plan, generation, stored, seed)?)))
             }

@@ -58,8 +58,6 @@ pub struct SourceJobPlan {
     pub disorder_us: i64,
     /// When epochs close.
     pub limits: EpochLimits,
-    /// Broken rules, for the simulator.
-    pub mutants: onceward_protocol::Mutants,
 }
 
 struct Out {

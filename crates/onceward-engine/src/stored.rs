@@ -165,10 +165,20 @@ pub enum LoadError {
 impl Stored {
     /// Reads a partition through the `Store` trait.
     pub fn load(store: &dyn Store, partition: &PartitionId) -> Result<Self, LoadError> {
-        let mut stored = Stored { head: store.head(partition)?, ..Stored::default() };
+        Stored::read(partition, store.head(partition)?, |table, visit| store.scan(partition, table, visit))
+    }
+
+    /// Reads a partition whose `head` is known, table by table: `scan` visits the rows of one. For drivers that
+    /// reach the store through another thread.
+    pub fn read(
+        partition: &PartitionId,
+        head: PartitionHead,
+        mut scan: impl FnMut(TableId, &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError>,
+    ) -> Result<Self, LoadError> {
+        let mut stored = Stored { head, ..Stored::default() };
         for table in [TableId::META, TableId::OUTBOX, TableId::STATE] {
             let mut bad = None;
-            store.scan(partition, table, &mut |key, value| {
+            scan(table, &mut |key, value| {
                 if stored.take(table, key, value).is_none() {
                     bad.get_or_insert_with(|| format!("{table:?} row {key:02x?}"));
                 }
@@ -180,8 +190,7 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Takes one row; `None` if it is not what this version writes. Also used by drivers that read rows
-    /// through another thread.
+    /// Takes one row; `None` if it is not what this version writes.
     pub fn take(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Option<()> {
         match table {
             TableId::STATE => self.state.push((key.to_vec(), value.to_vec())),

@@ -9,7 +9,7 @@ use onceward_connector::{ConnectorError, Read, ReadLimits, Source, SourceReader}
 use onceward_engine::{Event, Job, Request, Stored};
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{PartitionHead, PartitionId, Position};
-use onceward_store::{StoreHandle, TableId};
+use onceward_store::StoreHandle;
 
 use super::coordinator::Board;
 use super::rate::Rate;
@@ -28,15 +28,10 @@ pub(crate) fn load(
     partition: &PartitionId,
     head: PartitionHead,
 ) -> Result<Stored, RunError> {
-    let mut stored = Stored { head, ..Stored::default() };
-    for table in [TableId::META, TableId::OUTBOX, TableId::STATE] {
-        for (key, value) in store.scan(partition, table)? {
-            stored.take(table, &key, &value).ok_or_else(|| onceward_engine::EngineError::Stored {
-                partition: partition.label(),
-                what: format!("{table:?} row"),
-            })?;
-        }
-    }
+    let stored = Stored::read(partition, head, |table, visit| {
+        store.scan(partition, table)?.into_iter().for_each(|(key, value)| visit(&key, &value));
+        Ok(())
+    })?;
     Ok(stored)
 }
 
