@@ -26,6 +26,9 @@ pub struct Field {
     pub required: bool,
     /// The default as it would stand in the manifest; `None` for "unset".
     pub default: Option<&'static str>,
+    /// Whether it may change while the pipeline has state: it says neither what is owed, nor where that goes, nor how
+    /// rows are encoded.
+    pub live: bool,
     /// One sentence: what it does, unit, effect.
     pub doc: &'static str,
 }

@@ -7,17 +7,27 @@
 pub mod config;
 pub mod contract;
 pub mod error;
+pub mod fields;
+pub mod function;
 pub mod record;
 pub mod registry;
+pub mod row_name;
 pub mod sink;
 pub mod source;
+pub mod writer;
 
 pub use config::{Config, ConfigSchema, ConfigValue, Field, FieldKind};
 pub use error::ConnectorError;
+pub use fields::Fields;
+pub use function::{
+    Context, Function, FunctionError, FunctionKind, Message, MessageFunction, Parents, ProcessFunction,
+    Timer, TimerKind,
+};
 pub use record::{Codec, Column, CsvSchema, FieldType, Record, RecordBatch};
 pub use registry::{Registry, SinkConnector, SourceConnector};
-pub use sink::{
-    BlockPolicy, PlainWriter, ProgressWriter, RowChunk, Sink, SinkBlock, SinkContract, StreamShape,
-    TargetError, Writer,
-};
+pub use row_name::{RowVersion, idempotency_key, target_name};
+pub use sink::{BlockPolicy, RowChunk, Sink, SinkBlock, SinkContract, StreamShape};
 pub use source::{Read, ReadLimits, Source, SourceFacts, SourceReader};
+pub use writer::{
+    BlockToken, PlainWriter, ProgressWriter, SequenceWriter, TargetError, TokenMemory, TokenWriter, Writer,
+};

@@ -1,17 +1,30 @@
-//! The sink contracts (DESIGN section 6). Payload rows are JSON objects, one each, without line ends.
+//! What a sink is: its contract (DESIGN section 6), its blocks, its identity. Payload rows are JSON objects, one
+//! each, without line ends. How blocks are written is [`crate::writer`]'s.
 
 use std::sync::Arc;
 
-use onceward_protocol::{Fence, Marker, Position, SinkIdentity};
+use onceward_protocol::{Position, SinkIdentity};
 
 use crate::error::ConnectorError;
+use crate::writer::Writer;
 
 /// How a sink keeps its promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SinkContract {
-    /// Each write compares the progress marker with what we expect and sets the next.
+    /// Each write compares the progress marker with what we expect and sets the next: exactly-once.
+    /// [`Writer::Progress`].
     ProgressInTarget,
-    /// Write, then confirm: at-least-once.
+    /// The target keeps the last position per identity and drops repeats: exactly-once. [`Writer::Sequence`].
+    Sequence,
+    /// The target drops a block whose token it remembers: exactly-once as long as it does. [`Writer::Token`].
+    Token,
+    /// The target applies a row only if its [`RowVersion`](crate::RowVersion) is newer than the key's:
+    /// effectively-once. [`Writer::Plain`].
+    VersionedUpsert,
+    /// Every row carries its [`idempotency_key`](crate::idempotency_key), by which the receiver may drop repeats:
+    /// at-least-once, or effectively-once if the manifest declares that it does. [`Writer::Plain`].
+    IdempotencyKey,
+    /// Write, then confirm: at-least-once. [`Writer::Plain`].
     Plain,
 }
 
@@ -100,49 +113,6 @@ impl SinkBlock {
         let (chunk, range) = self.parts.last()?;
         chunk.row(range.end.checked_sub(1)?).map(|(position, _)| position)
     }
-}
-
-/// Why a call to a target did not succeed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TargetError {
-    /// A newer open owns the target: nothing was written, nothing may be.
-    #[error("OW-3901: fenced: {0}")]
-    Fenced(String),
-    /// It may or may not have been applied: open again and read the marker.
-    #[error("OW-3902: outcome unknown: {0}")]
-    Unknown(String),
-    /// It was definitely not applied, and trying again at once would not help.
-    #[error(transparent)]
-    Definite(#[from] ConnectorError),
-}
-
-/// A target that keeps our progress beside our data. The engine calls in the order of OPEN-ORDER:
-/// `take_fence`, a commit in the store, `read_marker`, then `create_marker` (only while opening) or
-/// `write`s. Calls of one writer never overlap.
-pub trait ProgressWriter: Send {
-    /// Makes every older open unable to write, before anything is read. The marker's position, if there
-    /// is a marker, is kept; its fence becomes `fence`.
-    fn take_fence(&mut self, fence: Fence) -> Result<(), TargetError>;
-    /// The marker, `None` if absent.
-    fn read_marker(&mut self) -> Result<Option<Marker>, TargetError>;
-    /// Creates the marker if absent; fails with `Fenced` if it is not `fence` that holds the target.
-    fn create_marker(&mut self, marker: Marker) -> Result<(), TargetError>;
-    /// Writes the block and sets the marker from `expected` to `next`, all or nothing (MARKER-CAS).
-    fn write(&mut self, block: &SinkBlock, expected: Marker, next: Marker) -> Result<(), TargetError>;
-}
-
-/// A target that only writes.
-pub trait PlainWriter: Send {
-    /// Writes and flushes the block.
-    fn write(&mut self, block: &SinkBlock) -> Result<(), TargetError>;
-}
-
-/// A writer by its contract.
-pub enum Writer {
-    /// See [`ProgressWriter`].
-    Progress(Box<dyn ProgressWriter>),
-    /// See [`PlainWriter`].
-    Plain(Box<dyn PlainWriter>),
 }
 
 /// A configured sink.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use onceward_connector::{BlockPolicy, RowChunk, SinkBlock, SinkContract, TargetError};
-use onceward_protocol::{Cursor, CursorPhase, Fence, Marker, OpenDecision, Position};
+use onceward_protocol::{Cursor, CursorPhase, Fence, Marker, Mutant, Mutants, OpenDecision, Position};
 use onceward_store::{TableId, WriteBatch};
 
 use crate::entropy::Nonces;
@@ -62,6 +62,8 @@ pub struct SinkPlan {
     pub contract: SinkContract,
     /// When blocks close.
     pub policy: BlockPolicy,
+    /// Broken rules, for the simulator.
+    pub mutants: Mutants,
 }
 
 /// The delivery of one sink on one partition.
@@ -88,6 +90,10 @@ pub struct Delivery {
     owed_bytes: usize,
     block_since: Option<i64>,
     flush: bool,
+    /// Nothing may be opened or written while an ancestor is undrained (ANCESTOR-GATE).
+    gated: bool,
+    /// No further call is started (QUIET-PAUSE).
+    halted: bool,
     /// Rows ever put into this outbox by closed epochs.
     taken: u64,
 }
@@ -112,6 +118,8 @@ impl Delivery {
             owed_bytes: 0,
             block_since: None,
             flush: false,
+            gated: false,
+            halted: false,
             taken: stored.taken.get(&plan.name).copied().unwrap_or(0),
             plan,
         };
@@ -152,6 +160,18 @@ impl Delivery {
     /// Close and write blocks as soon as there is anything in them: the input has ended, or a stop.
     pub fn set_flush(&mut self) {
         self.flush = true;
+    }
+    /// Opens or closes the gate. What is open already stays open.
+    pub fn set_gate(&mut self, closed: bool) {
+        self.gated = closed;
+    }
+    /// Starts no further call.
+    pub fn halt(&mut self) {
+        self.halted = true;
+    }
+    /// Whether no call is under way.
+    pub fn is_quiet(&self) -> bool {
+        !matches!(self.state, State::Fencing(_) | State::Reading(_) | State::Creating(_) | State::Writing(..))
     }
     /// Whether nothing is owed and everything is recorded.
     pub fn is_settled(&self) -> bool {
@@ -225,7 +245,7 @@ impl Delivery {
             }
         }
         match self.state {
-            State::Proving(fence, proof) if proof <= epoch => {
+            State::Proving(fence, proof) if proof <= epoch && !self.halted => {
                 self.call(TargetCall::ReadMarker, out);
                 self.state = State::Reading(fence);
             }
@@ -236,6 +256,9 @@ impl Delivery {
 
     /// Does what can be done now. Answers when to be asked again.
     pub fn poll(&mut self, now: i64, nonces: &mut Nonces, out: &mut Vec<Request>) -> Option<i64> {
+        if self.halted || self.gated {
+            return None;
+        }
         match self.state {
             State::Closed if !self.owed.is_empty() => self.open(nonces, out),
             State::Backoff(until) if until <= now => self.open(nonces, out),
@@ -262,11 +285,11 @@ impl Delivery {
     fn open(&mut self, nonces: &mut Nonces, out: &mut Vec<Request>) {
         let fence = Fence(nonces.next_u128());
         match self.plan.contract {
-            SinkContract::Plain => self.state = State::Open(fence),
             SinkContract::ProgressInTarget => {
                 self.call(TargetCall::TakeFence(fence), out);
                 self.state = State::Fencing(fence);
             }
+            _ => self.state = State::Open(fence),
         }
     }
 
@@ -302,14 +325,18 @@ impl Delivery {
         };
         let block = Arc::new(block);
         let call = match self.plan.contract {
-            SinkContract::Plain => TargetCall::PlainWrite(block),
             SinkContract::ProgressInTarget => TargetCall::Write {
                 block,
                 expected: Marker { position: self.marker, fence },
                 next: Marker { position: last, fence },
             },
+            SinkContract::Sequence => TargetCall::SequenceWrite { block, after: self.cursor.marked },
+            _ => TargetCall::PlainWrite(block),
         };
         self.call(call, out);
+        if self.plan.mutants.has(Mutant::OutboxDroppedEarly) {
+            self.to_delete.extend(self.owed.iter().map(|(epoch, _)| *epoch));
+        }
         self.state = State::Writing(fence, last);
         self.block_since = None;
     }
@@ -381,6 +408,8 @@ impl Delivery {
                             reason,
                         }));
                     }
+                    // Ending: the next job opens again.
+                    OpenDecision::Create if self.halted => self.state = State::Backoff(i64::MAX),
                     OpenDecision::Create => {
                         let marker = Marker { position: self.cursor.finished, fence };
                         self.marker = marker.position;

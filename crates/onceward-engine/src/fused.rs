@@ -2,8 +2,12 @@
 //! pass. Nothing here is materialised, so everything here must be deterministic: expressions are pure,
 //! and the order of evaluation is the order of the manifest.
 
-use onceward_connector::Codec;
+use std::sync::Arc;
+
+use onceward_connector::{Codec, Message, MessageFunction};
 use onceward_expr::{EvalError, FieldSet, Program, Row, Scanner, Slots, Value};
+use onceward_protocol::codec::put_bytes;
+use onceward_protocol::{PartitionId, Position};
 
 /// One place of the tree.
 pub enum Node {
@@ -27,6 +31,17 @@ pub enum Node {
         /// What follows.
         then: Vec<Node>,
     },
+    /// A registered message function: any number of new records.
+    Function {
+        /// For messages.
+        step: String,
+        /// The function.
+        function: Arc<dyn MessageFunction>,
+        /// The stage that reads the new records.
+        stage: usize,
+        /// What follows.
+        then: Vec<Node>,
+    },
     /// A key exchange: the message leaves for the computation's partitions.
     Keyed(KeyedTerminal),
     /// A sink takes the message.
@@ -46,6 +61,19 @@ pub struct KeyedTerminal {
     pub key: Vec<usize>,
     /// The aggregates' arguments, each with its place for messages; nothing for `count()`.
     pub args: Vec<(String, Program)>,
+    /// The slots of a client-chosen id's fields; it goes in front of the arguments.
+    pub id: Vec<usize>,
+    /// Whether the record itself follows the arguments.
+    pub record: bool,
+}
+
+/// Where a root record comes from: what makes the ids of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The partition.
+    pub root: &'a PartitionId,
+    /// The record's place in it.
+    pub position: Position,
 }
 
 /// Reads one kind of record.
@@ -91,6 +119,18 @@ pub struct Scratch {
     args: Vec<u8>,
     row: Vec<u8>,
     children: Vec<u32>,
+    /// How many outputs of a function there were: a message function's own child index.
+    functions: u32,
+    /// Compute this message twice and compare.
+    check: bool,
+    id: Vec<u8>,
+}
+
+impl Scratch {
+    /// Whether the next messages are computed twice and compared, to find steps that are not deterministic.
+    pub fn set_check(&mut self, check: bool) {
+        self.check = check;
+    }
 }
 
 /// Collects the fields of each stage while the tree is being built, since a stage's scanner needs all.
@@ -148,12 +188,18 @@ impl Tree {
         self.roots.is_empty()
     }
 
+    /// Groups of lanes that it feeds.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
     /// Evaluates one root record. `begin` is told its event time before anything is put out; without an
     /// `eventTime` it is `i64::MIN`.
     #[inline]
     pub fn evaluate<E: Emit>(
         &self,
         record: &[u8],
+        origin: Origin<'_>,
         scratch: &mut Scratch,
         emit: &mut E,
         begin: impl FnOnce(&mut E, i64),
@@ -173,16 +219,19 @@ impl Tree {
             if self.groups > 0 {
                 scratch.children.fill(0);
             }
-            self.walk(&self.roots, 0, &row, record, scratch, emit)
+            scratch.functions = 0;
+            self.walk(&self.roots, 0, origin, &row, record, scratch, emit)
         })();
         scratch.slots[0] = slots;
         result
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the recursion's state, spelled out")]
     fn walk<E: Emit>(
         &self,
         nodes: &[Node],
         stage: usize,
+        origin: Origin<'_>,
         row: &Row<'_>,
         record: &[u8],
         scratch: &mut Scratch,
@@ -191,7 +240,10 @@ impl Tree {
         for node in nodes {
             match node {
                 Node::Filter { step, program, then } => match program.eval(row) {
-                    Ok(Value::Bool(true)) => self.walk(then, stage, row, record, scratch, emit)?,
+                    Ok(first) if scratch.check && program.eval(row).ok().as_ref() != Some(&first) => {
+                        return Err(not_deterministic(step));
+                    }
+                    Ok(Value::Bool(true)) => self.walk(then, stage, origin, row, record, scratch, emit)?,
                     Ok(Value::Bool(false)) => {}
                     Ok(other) => {
                         let reason =
@@ -201,10 +253,21 @@ impl Tree {
                     Err(error) => return Err(failure(step, error)),
                 },
                 Node::Map { step, fields, stage: next, then } => {
-                    self.map(step, fields, *next, then, row, scratch, emit)?;
+                    self.map(step, fields, *next, then, origin, row, scratch, emit)?;
+                }
+                Node::Function { step, function, stage: next, then } => {
+                    let json = self.as_json(stage, record, scratch)?;
+                    let record = json.as_deref().unwrap_or(record);
+                    self.function(step, function.as_ref(), *next, then, origin, record, scratch, emit)?;
                 }
                 Node::Keyed(terminal) => {
-                    encode_keyed(terminal, row, &mut scratch.key, &mut scratch.args)?;
+                    encode_keyed(terminal, row, &mut scratch.key, &mut scratch.args, &mut scratch.id)?;
+                    if terminal.record {
+                        match self.as_json(stage, record, scratch)? {
+                            Some(json) => scratch.args.extend_from_slice(&json),
+                            None => scratch.args.extend_from_slice(record),
+                        }
+                    }
                     let child = &mut scratch.children[terminal.group];
                     emit.keyed(terminal.group, *child, &scratch.key, &scratch.args);
                     *child += 1;
@@ -230,6 +293,7 @@ impl Tree {
         fields: &[(Vec<u8>, Program)],
         next: usize,
         then: &[Node],
+        origin: Origin<'_>,
         row: &Row<'_>,
         scratch: &mut Scratch,
         emit: &mut E,
@@ -247,14 +311,84 @@ impl Tree {
                 program.write_json(row, &mut record).map_err(|error| failure(step, error))?;
             }
             record.push(b'}');
+            if scratch.check {
+                let mut again = vec![b'{'];
+                for (index, (name, program)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        again.push(b',');
+                    }
+                    again.extend_from_slice(name);
+                    program.write_json(row, &mut again).map_err(|error| failure(step, error))?;
+                }
+                again.push(b'}');
+                if again != record {
+                    return Err(not_deterministic(step));
+                }
+            }
             let stage = &self.stages[next];
             if stage.scans {
                 stage.scanner.scan(&record, &mut slots).map_err(|error| failure(step, error))?;
             }
             let row = Row::new(&record, &slots, &stage.scanner);
-            self.walk(then, next, &row, &record, scratch, emit)
+            self.walk(then, next, origin, &row, &record, scratch, emit)
         })();
         scratch.records[next] = record;
+        scratch.slots[next] = slots;
+        result
+    }
+
+    /// The record as JSON, if it is not JSON already.
+    fn as_json(
+        &self,
+        stage: usize,
+        record: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<u8>>, StepFailure> {
+        match &self.stages[stage].codec {
+            Codec::Json => Ok(None),
+            codec => {
+                scratch.row.clear();
+                onceward_expr::record_to_json(codec, record, &mut scratch.row)
+                    .map_err(|error| failure("writing as JSON", error))?;
+                Ok(Some(scratch.row.clone()))
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the recursion's state, spelled out")]
+    fn function<E: Emit>(
+        &self,
+        step: &str,
+        function: &dyn MessageFunction,
+        next: usize,
+        then: &[Node],
+        origin: Origin<'_>,
+        record: &[u8],
+        scratch: &mut Scratch,
+        emit: &mut E,
+    ) -> Result<(), StepFailure> {
+        let message = Message {
+            key: b"{}",
+            payload: record,
+            event_time: None,
+            root: origin.root,
+            position: origin.position,
+            child: scratch.functions,
+        };
+        scratch.functions += 1;
+        let outputs = call(function, &message).map_err(|error| failure(step, error))?;
+        if scratch.check && call(function, &message).ok().as_ref() != Some(&outputs) {
+            return Err(not_deterministic(step));
+        }
+        let mut slots = std::mem::take(&mut scratch.slots[next]);
+        let stage = &self.stages[next];
+        let result = outputs.iter().try_for_each(|output| {
+            if stage.scans {
+                stage.scanner.scan(output, &mut slots).map_err(|error| failure(step, error))?;
+            }
+            let row = Row::new(output, &slots, &stage.scanner);
+            self.walk(then, next, origin, &row, output, scratch, emit)
+        });
         scratch.slots[next] = slots;
         result
     }
@@ -286,9 +420,23 @@ fn encode_keyed(
     row: &Row<'_>,
     key: &mut Vec<u8>,
     args: &mut Vec<u8>,
+    id: &mut Vec<u8>,
 ) -> Result<(), StepFailure> {
     key.clear();
     args.clear();
+    if !terminal.id.is_empty() {
+        id.clear();
+        for slot in &terminal.id {
+            let value = row.field(*slot).map_err(|error| failure(&terminal.step, error))?;
+            let Some(value) = value.filter(|value| *value != Value::Null) else {
+                let step = format!("{} dedupBy", terminal.step);
+                let reason = "a field of the id is absent or null; every message needs an id".to_owned();
+                return Err(StepFailure { step, reason });
+            };
+            value.encode_key(id);
+        }
+        put_bytes(args, id);
+    }
     for slot in &terminal.key {
         let value = row.field(*slot).map_err(|error| failure(&terminal.step, error))?.unwrap_or(Value::Null);
         value.encode_key(key);
@@ -301,6 +449,26 @@ fn encode_keyed(
         }
     }
     Ok(())
+}
+
+fn call(
+    function: &dyn MessageFunction,
+    message: &Message<'_>,
+) -> Result<Vec<Vec<u8>>, onceward_connector::FunctionError> {
+    let mut outputs = Vec::new();
+    function.on_message(message, &mut |output| outputs.push(output.to_vec()))?;
+    Ok(outputs)
+}
+
+/// Found by the replay check: what was computed twice came out differently.
+#[cold]
+fn not_deterministic(step: &str) -> StepFailure {
+    StepFailure {
+        step: step.to_owned(),
+        reason: "computed twice from the same message, it gave two results; a step must depend on nothing but the \
+                 message: no clock, no randomness, no state, no input of its own"
+            .to_owned(),
+    }
 }
 
 #[cold]

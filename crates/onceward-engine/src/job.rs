@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use onceward_connector::{ConnectorError, Read, ReadLimits, SinkBlock, TargetError};
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{CommitOutcome, Fence, Marker, Watermark};
+use onceward_protocol::{CommitOutcome, Fence, Generation, Marker, Position, Watermark};
 use onceward_store::EpochCommit;
 
 use crate::error::EngineError;
 use crate::keyed_job::KeyedJob;
 use crate::lane::LaneMessage;
+use crate::load::LoadMeter;
+use crate::plan::Wiring;
 use crate::source_job::SourceJob;
 
 /// Something that happened. The driver passes the time with it.
@@ -42,8 +44,18 @@ pub enum Event {
         /// What the target answered.
         answer: Result<TargetAnswer, TargetError>,
     },
-    /// Finish the open epoch, flush and confirm the sinks, commit, end.
-    Stop,
+    /// Finish the open epoch, flush and confirm the sinks, commit, end. With `drain` also wait until everything
+    /// that was read or put out is committed by whoever takes it.
+    Stop {
+        /// Whether to wait for consumers too.
+        drain: bool,
+    },
+    /// Commit what is taken, start no further call of a target, end when none is under way (QUIET-PAUSE).
+    Halt,
+    /// Commit what is taken and end: a successor goes on, or the partition's children.
+    Retire,
+    /// The layout changed.
+    Rewire(Box<Wiring>),
 }
 
 /// Something that the driver shall do. Answers come as events, in any order across requests.
@@ -98,6 +110,13 @@ pub enum TargetCall {
         /// What it becomes.
         next: Marker,
     },
+    /// `SequenceWriter::write`.
+    SequenceWrite {
+        /// The rows.
+        block: Arc<SinkBlock>,
+        /// The last row that the target has confirmed.
+        after: Position,
+    },
     /// `PlainWriter::write`.
     PlainWrite(Arc<SinkBlock>),
 }
@@ -118,6 +137,10 @@ pub enum JobEnd {
     Completed,
     /// Stopped on request, everything taken is delivered and committed.
     Stopped,
+    /// Ended so that a successor or the partition's children go on; everything taken is committed.
+    Retired,
+    /// A retired partition has nothing left to deliver, and that is recorded.
+    Drained,
     /// Another job owns the partition or the target now.
     Fenced(String),
     /// A commit's outcome is unknown (OWN-COMMIT): a successor reads what is stored.
@@ -135,6 +158,8 @@ pub struct JobStats {
     pub repeats: u64,
     /// Messages that came after their window had fired, over the partition's whole life.
     pub late: u64,
+    /// Messages whose client-chosen id was too old to judge, over the partition's whole life.
+    pub expired: u64,
     /// Rows put into outboxes, over the partition's whole life.
     pub rows_out: u64,
     /// Last committed epoch.
@@ -162,6 +187,7 @@ impl Default for JobStats {
             rows_in: 0,
             repeats: 0,
             late: 0,
+            expired: 0,
             rows_out: 0,
             epoch: 0,
             watermark: Watermark::NONE,
@@ -191,6 +217,20 @@ impl Job {
         match self {
             Job::Source(job) => job.stats(),
             Job::Keyed(job) => job.stats(),
+        }
+    }
+    /// How its load is spread over its key range; nothing for a source.
+    pub fn meter(&self) -> Option<&LoadMeter> {
+        match self {
+            Job::Source(_) => None,
+            Job::Keyed(job) => Some(job.meter()),
+        }
+    }
+    /// The job's own name.
+    pub fn generation(&self) -> Generation {
+        match self {
+            Job::Source(job) => job.generation(),
+            Job::Keyed(job) => job.generation(),
         }
     }
     /// Current figures of its sinks.

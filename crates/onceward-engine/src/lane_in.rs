@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 
+use onceward_protocol::recut::LaneState;
 use onceward_protocol::session::SessionGate;
 use onceward_protocol::{Frontier, Generation, LaneKey, Mutants, Session, Verdict, Watermark};
+use onceward_store::{TableId, WriteBatch};
 
 use crate::job::Request;
 use crate::lane::{LaneBatch, LaneMessage};
+use crate::stored::{encode_lane, subs_key};
 
 /// One lane as its consumer sees it.
 pub struct LaneIn {
@@ -20,20 +23,24 @@ pub struct LaneIn {
     /// First sequence number that has not left the queue.
     below: u64,
     /// Under this name frontier and watermark are stored.
-    pub stored_key: Vec<u8>,
-    /// What has been taken into memory.
-    pub taken: Frontier,
+    stored_key: Vec<u8>,
+    /// What has been taken into memory, and the watermark as of that place.
+    pub state: LaneState,
+    /// Whether the stored record has sub-ranges.
+    stored_subs: bool,
     /// What a committed epoch contains.
     pub committed: Frontier,
-    /// The lane's watermark as of `taken`.
-    pub watermark: Watermark,
     /// Whether taken or watermark moved since the last epoch was closed.
     pub dirty: bool,
+    /// The layout has retired the producer: the lane goes with the next epoch.
+    pub leaving: bool,
 }
 
 impl LaneIn {
     /// A lane with what is stored of it.
-    pub fn new(key: LaneKey, stored_key: Vec<u8>, frontier: Frontier, watermark: Watermark) -> Self {
+    pub fn new(key: LaneKey, stored_key: Vec<u8>, stored: Option<LaneState>) -> Self {
+        let unseen = LaneState { taken: Frontier::START, watermark: Watermark::NONE, subs: Vec::new() };
+        let state = stored.unwrap_or(unseen);
         LaneIn {
             key,
             gate: SessionGate::default(),
@@ -42,10 +49,11 @@ impl LaneIn {
             watermark_cursor: 0,
             below: 0,
             stored_key,
-            taken: frontier,
-            committed: frontier,
-            watermark,
+            stored_subs: !state.subs.is_empty(),
+            committed: state.taken,
+            state,
             dirty: false,
+            leaving: false,
         }
     }
     /// The lane.
@@ -100,15 +108,30 @@ impl LaneIn {
     pub fn finish_head(&mut self, batch: &LaneBatch, out: &mut Vec<Request>) {
         self.cursor = 0;
         self.watermark_cursor = 0;
-        if self.taken < batch.through {
-            self.taken = batch.through;
+        if self.state.taken < batch.through {
+            self.state.taken = batch.through;
         }
+        self.state.coalesce();
         self.dirty = true;
         self.below = self.below.max(batch.sequence + 1);
         if let Some(session) = self.gate.session() {
             let message = LaneMessage::Credit { session, below: self.below };
             out.push(Request::Lane { to: self.key.producer, message });
         }
+    }
+    /// Writes frontier and watermark.
+    pub fn write(&mut self, writes: &mut WriteBatch) {
+        let state = &self.state;
+        writes.put(TableId::META, &self.stored_key, &encode_lane(state.taken, state.watermark));
+        if self.stored_subs && state.subs.is_empty() {
+            writes.delete(TableId::META, &subs_key(&self.stored_key));
+            self.stored_subs = false;
+        }
+    }
+    /// Removes what is stored: the layout retires the producer in the same epoch.
+    pub fn remove(&self, writes: &mut WriteBatch) {
+        writes.delete(TableId::META, &self.stored_key);
+        writes.delete(TableId::META, &subs_key(&self.stored_key));
     }
     /// Whether something is queued.
     pub fn has_input(&self) -> bool {

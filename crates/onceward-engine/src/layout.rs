@@ -1,12 +1,15 @@
-//! The layout: which partitions a pipeline has. Written once, at its first start, and read ever after,
-//! so that lanes, keys and identities never move under stored state (DEFAULT-DENY, INCARNATION).
+//! The layout: which partitions a pipeline has. Written at its first start and with every re-cutting, and read
+//! ever after, so that lanes, keys and identities never move under stored state (DEFAULT-DENY, INCARNATION).
+
+use std::collections::BTreeMap;
 
 use onceward_protocol::codec::{Reader, put_str, put_varint};
 use onceward_protocol::identity::PartitionKind;
-use onceward_protocol::{Creation, PartitionId};
+use onceward_protocol::state::PipelineState;
+use onceward_protocol::{Creation, KeyRange, PartitionId};
 
-/// Version of the record's byte form.
-const VERSION: u8 = 1;
+/// Version of the record's byte form. Version 1 had equal ranges and a completed flag.
+const VERSION: u8 = 2;
 
 /// The key of the record in the pipeline partition's META table.
 pub const LAYOUT_KEY: &[u8] = b"layout";
@@ -22,15 +25,42 @@ pub struct LayoutSource {
     pub partitions: Vec<String>,
 }
 
-/// A keyed computation's partitions: equal key ranges.
+/// One key range of a computation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LayoutRange {
+    /// The partition's number, never used for another one.
+    pub number: u32,
+    /// The layout version that created it.
+    pub version: u32,
+    /// Its number within that version.
+    pub index: u32,
+    /// What it owns.
+    pub range: KeyRange,
+    /// Whether it was re-cut and only drains its outbox (ANCESTOR-GATE).
+    pub retired: bool,
+}
+
+/// A keyed computation's partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayoutKeyed {
     /// Name in the manifest.
     pub name: String,
-    /// Layout version; only grows.
-    pub version: u32,
-    /// Number of key ranges.
-    pub count: u32,
+    /// Live ranges in order of key, tiling the key space; then retired ones that are not drained yet.
+    pub ranges: Vec<LayoutRange>,
+}
+
+impl LayoutKeyed {
+    /// The ranges that take messages, in order of key.
+    pub fn live(&self) -> impl Iterator<Item = &LayoutRange> {
+        self.ranges.iter().filter(|range| !range.retired)
+    }
+    /// ANCESTOR-GATE: whether an overlapping retired ancestor of `range`, however far, is undrained. Ranges of one
+    /// version tile the key space, so a retired range that overlaps and is older is an ancestor.
+    pub fn is_gated(&self, range: &LayoutRange) -> bool {
+        self.ranges
+            .iter()
+            .any(|other| other.retired && other.version < range.version && other.range.overlaps(range.range))
+    }
 }
 
 /// The pipeline's own record.
@@ -40,14 +70,20 @@ pub struct Layout {
     pub creation: Creation,
     /// The pipeline's name.
     pub pipeline: String,
+    /// Grows with every change of the partitions; part of what a consumer persists (DEFAULT-DENY).
+    pub version: u32,
+    /// The next partition number.
+    pub next_number: u32,
     /// The manifest in canonical form, to notice a change that would reinterpret state.
     pub canonical: String,
     /// In manifest order.
     pub sources: Vec<LayoutSource>,
     /// In manifest order.
     pub keyed: Vec<LayoutKeyed>,
-    /// Whether everything was delivered and the pipeline has ended for good.
-    pub completed: bool,
+    /// Where the pipeline stands.
+    pub state: PipelineState,
+    /// Rows delivered by partitions that are drained and gone, by sink.
+    pub delivered: BTreeMap<String, u64>,
 }
 
 /// What one partition is for.
@@ -65,14 +101,14 @@ pub enum Role {
         /// Index into the plan's keyed computations.
         keyed: usize,
         /// Which range.
-        index: u32,
+        range: LayoutRange,
     },
 }
 
 /// One partition by its number in this layout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayoutPartition {
-    /// Position in [`Layout::partitions`].
+    /// Its number, the same over all versions of the layout.
     pub number: u32,
     /// Its identity.
     pub id: PartitionId,
@@ -81,11 +117,52 @@ pub struct LayoutPartition {
 }
 
 impl Layout {
+    /// The first layout of a pipeline. `keyed` is names and numbers of equal ranges.
+    pub fn new<'a>(
+        creation: Creation,
+        pipeline: String,
+        canonical: String,
+        sources: Vec<LayoutSource>,
+        keyed: impl IntoIterator<Item = (&'a str, u32)>,
+    ) -> Self {
+        let mut layout = Layout {
+            creation,
+            pipeline,
+            version: 1,
+            next_number: sources.iter().map(|source| source.partitions.len() as u32).sum(),
+            canonical,
+            sources,
+            keyed: Vec::new(),
+            state: PipelineState::Working,
+            delivered: BTreeMap::new(),
+        };
+        for (name, count) in keyed {
+            layout.add_keyed(name, count);
+        }
+        layout
+    }
+    /// Adds a keyed computation of `count` equal ranges, created by the current version.
+    pub fn add_keyed(&mut self, name: &str, count: u32) {
+        let first = self.next_number;
+        let ranges: Vec<LayoutRange> = KeyRange::split(count)
+            .into_iter()
+            .zip(0..)
+            .map(|(range, index)| LayoutRange {
+                number: first + index,
+                version: self.version,
+                index,
+                range,
+                retired: false,
+            })
+            .collect();
+        self.next_number += ranges.len() as u32;
+        self.keyed.push(LayoutKeyed { name: name.to_owned(), ranges });
+    }
     /// The partition that holds this record.
     pub fn pipeline_partition(&self) -> PartitionId {
         PartitionId::new(self.creation, PartitionKind::Pipeline)
     }
-    /// All partitions, sources first, numbered.
+    /// All partitions, sources first.
     pub fn partitions(&self) -> Vec<LayoutPartition> {
         let mut all = Vec::new();
         for (index, source) in self.sources.iter().enumerate() {
@@ -95,33 +172,60 @@ impl Layout {
                     creation: source.creation,
                     name: name.clone(),
                 };
-                all.push((kind, Role::Source { source: index, name: name.clone() }));
+                all.push(LayoutPartition {
+                    number: all.len() as u32,
+                    id: PartitionId::new(self.creation, kind),
+                    role: Role::Source { source: index, name: name.clone() },
+                });
             }
         }
         for (keyed, computation) in self.keyed.iter().enumerate() {
-            for index in 0..computation.count {
-                let kind = PartitionKind::Range {
-                    computation: computation.name.clone(),
-                    layout: computation.version,
-                    index,
-                };
-                all.push((kind, Role::Keyed { keyed, index }));
+            for range in &computation.ranges {
+                all.push(LayoutPartition {
+                    number: range.number,
+                    id: self.range_id(&computation.name, range),
+                    role: Role::Keyed { keyed, range: *range },
+                });
             }
         }
-        all.into_iter()
-            .enumerate()
-            .map(|(number, (kind, role))| LayoutPartition {
-                number: number as u32,
-                id: PartitionId::new(self.creation, kind),
-                role,
-            })
-            .collect()
+        all
+    }
+    /// One partition by its number.
+    pub fn partition(&self, number: u32) -> Option<LayoutPartition> {
+        self.partitions().into_iter().find(|partition| partition.number == number)
+    }
+    /// The identity of a range.
+    pub fn range_id(&self, computation: &str, range: &LayoutRange) -> PartitionId {
+        let kind = PartitionKind::Range {
+            computation: computation.to_owned(),
+            layout: range.version,
+            index: range.index,
+        };
+        PartitionId::new(self.creation, kind)
+    }
+    /// A short stable name of a partition, for file names.
+    pub fn slug(&self, partition: &LayoutPartition) -> String {
+        match &partition.role {
+            Role::Keyed { keyed, range } if range.version == 1 => {
+                format!("{}-{:04}", self.keyed[*keyed].name, range.index)
+            }
+            Role::Keyed { keyed, range } => {
+                format!("{}-v{}-{:04}", self.keyed[*keyed].name, range.version, range.index)
+            }
+            Role::Source { source, name } => {
+                let source = &self.sources[*source];
+                let index = source.partitions.iter().position(|known| known == name).unwrap_or_default();
+                format!("{}-{index:04}", source.name)
+            }
+        }
     }
     /// Bytes as persisted.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, u8::from(self.completed)];
+        let mut out = vec![VERSION, state_byte(self.state)];
         out.extend_from_slice(&self.creation.0.to_be_bytes());
         put_str(&mut out, &self.pipeline);
+        put_varint(&mut out, u64::from(self.version));
+        put_varint(&mut out, u64::from(self.next_number));
         put_str(&mut out, &self.canonical);
         put_varint(&mut out, self.sources.len() as u64);
         for source in &self.sources {
@@ -133,37 +237,118 @@ impl Layout {
         put_varint(&mut out, self.keyed.len() as u64);
         for keyed in &self.keyed {
             put_str(&mut out, &keyed.name);
-            put_varint(&mut out, u64::from(keyed.version));
-            put_varint(&mut out, u64::from(keyed.count));
+            put_varint(&mut out, keyed.ranges.len() as u64);
+            for range in &keyed.ranges {
+                for number in [range.number, range.version, range.index] {
+                    put_varint(&mut out, u64::from(number));
+                }
+                out.extend_from_slice(&range.range.first.to_be_bytes());
+                out.extend_from_slice(&range.range.last.to_be_bytes());
+                out.push(u8::from(range.retired));
+            }
+        }
+        put_varint(&mut out, self.delivered.len() as u64);
+        for (sink, rows) in &self.delivered {
+            put_str(&mut out, sink);
+            put_varint(&mut out, *rows);
         }
         out
     }
-    /// The inverse of [`Layout::encode`]; `None` for bytes this version did not write.
+    /// The inverse of [`Layout::encode`], also for records of version 1; `None` for bytes that no version wrote.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
-        if input.byte()? != VERSION {
-            return None;
+        match input.byte()? {
+            1 => decode_v1(&mut input),
+            VERSION => decode_v2(&mut input),
+            _ => None,
         }
-        let completed = input.byte()? != 0;
-        let creation = Creation(u128::from_be_bytes(input.array()?));
-        let pipeline = input.str()?.to_owned();
-        let canonical = input.str()?.to_owned();
-        let mut sources = Vec::new();
-        for _ in 0..input.varint()? {
-            let name = input.str()?.to_owned();
-            let creation = Creation(u128::from_be_bytes(input.array()?));
-            let count = input.varint()?;
-            let partitions =
-                (0..count).map(|_| input.str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
-            sources.push(LayoutSource { name, creation, partitions });
-        }
-        let mut keyed = Vec::new();
-        for _ in 0..input.varint()? {
-            let name = input.str()?.to_owned();
-            let version = u32::try_from(input.varint()?).ok()?;
-            let count = u32::try_from(input.varint()?).ok()?;
-            keyed.push(LayoutKeyed { name, version, count });
-        }
-        input.is_empty().then_some(Layout { creation, pipeline, canonical, sources, keyed, completed })
+        .filter(|_| input.is_empty())
     }
+}
+
+fn state_byte(state: PipelineState) -> u8 {
+    match state {
+        PipelineState::Working => 0,
+        PipelineState::Completed => 1,
+        PipelineState::Draining => 2,
+        PipelineState::Stopped => 3,
+        PipelineState::Pausing => 4,
+        PipelineState::Paused => 5,
+    }
+}
+
+fn state_of(byte: u8) -> Option<PipelineState> {
+    Some(match byte {
+        0 => PipelineState::Working,
+        1 => PipelineState::Completed,
+        2 => PipelineState::Draining,
+        3 => PipelineState::Stopped,
+        4 => PipelineState::Pausing,
+        5 => PipelineState::Paused,
+        _ => return None,
+    })
+}
+
+fn number(input: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(input.varint()?).ok()
+}
+
+fn decode_sources(input: &mut Reader<'_>) -> Option<Vec<LayoutSource>> {
+    let mut sources = Vec::new();
+    for _ in 0..input.varint()? {
+        let name = input.str()?.to_owned();
+        let creation = Creation(u128::from_be_bytes(input.array()?));
+        let count = input.varint()?;
+        let partitions = (0..count).map(|_| input.str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
+        sources.push(LayoutSource { name, creation, partitions });
+    }
+    Some(sources)
+}
+
+fn decode_v1(input: &mut Reader<'_>) -> Option<Layout> {
+    let state = state_of(input.byte()?)?;
+    let creation = Creation(u128::from_be_bytes(input.array()?));
+    let pipeline = input.str()?.to_owned();
+    let canonical = input.str()?.to_owned();
+    let sources = decode_sources(input)?;
+    let mut layout = Layout::new(creation, pipeline, canonical, sources, []);
+    layout.state = state;
+    for _ in 0..input.varint()? {
+        let name = input.str()?.to_owned();
+        // There was one version only.
+        let _version = input.varint()?;
+        layout.add_keyed(&name, number(input)?);
+    }
+    Some(layout)
+}
+
+fn decode_v2(input: &mut Reader<'_>) -> Option<Layout> {
+    let state = state_of(input.byte()?)?;
+    let creation = Creation(u128::from_be_bytes(input.array()?));
+    let pipeline = input.str()?.to_owned();
+    let version = number(input)?;
+    let next_number = number(input)?;
+    let canonical = input.str()?.to_owned();
+    let sources = decode_sources(input)?;
+    let mut keyed = Vec::new();
+    for _ in 0..input.varint()? {
+        let name = input.str()?.to_owned();
+        let mut ranges = Vec::new();
+        for _ in 0..input.varint()? {
+            ranges.push(LayoutRange {
+                number: number(input)?,
+                version: number(input)?,
+                index: number(input)?,
+                range: KeyRange { first: input.u64()?, last: input.u64()? },
+                retired: input.byte()? != 0,
+            });
+        }
+        keyed.push(LayoutKeyed { name, ranges });
+    }
+    let mut delivered = BTreeMap::new();
+    for _ in 0..input.varint()? {
+        let sink = input.str()?.to_owned();
+        delivered.insert(sink, input.varint()?);
+    }
+    Some(Layout { creation, pipeline, version, next_number, canonical, sources, keyed, state, delivered })
 }

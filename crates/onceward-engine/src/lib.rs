@@ -8,9 +8,12 @@
 
 pub mod aggregate;
 pub mod delivery;
+pub mod emission;
 pub mod entropy;
 pub mod error;
+pub mod exchange;
 pub mod fused;
+pub mod ids;
 pub mod job;
 pub mod key_index;
 pub mod keyed_job;
@@ -19,11 +22,15 @@ pub mod lane_in;
 pub mod lane_out;
 pub mod layout;
 pub mod ledger;
+pub mod load;
+pub mod operator;
 pub mod output;
 pub mod plan;
+pub mod process;
 pub mod source_job;
 pub mod stored;
 pub mod window_state;
+pub mod windows;
 
 pub use error::EngineError;
 pub use job::{Event, Job, JobEnd, JobStats, Request, SinkStats, TargetAnswer, TargetCall};

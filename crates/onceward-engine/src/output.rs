@@ -42,6 +42,12 @@ impl Outputs {
             delivery.push(position, row);
         }
     }
+    /// Takes the next position of the epoch for a message that is no sink's row.
+    pub fn take_position(&mut self) -> Position {
+        let position = self.next_position();
+        self.index += 1;
+        position
+    }
     /// The position that the next row will have.
     pub fn next_position(&self) -> Position {
         Position::new(self.epoch, self.index + 1)
@@ -57,6 +63,18 @@ impl Outputs {
     /// Whether the job must wait for its targets.
     pub fn is_full(&self) -> bool {
         self.deliveries.iter().any(Delivery::is_full)
+    }
+    /// See [`Delivery::set_gate`].
+    pub fn set_gate(&mut self, closed: bool) {
+        self.deliveries.iter_mut().for_each(|delivery| delivery.set_gate(closed));
+    }
+    /// See [`Delivery::halt`].
+    pub fn halt(&mut self) {
+        self.deliveries.iter_mut().for_each(Delivery::halt);
+    }
+    /// See [`Delivery::is_quiet`].
+    pub fn is_quiet(&self) -> bool {
+        self.deliveries.iter().all(Delivery::is_quiet)
     }
     /// See [`Delivery::is_settled`].
     pub fn is_settled(&self) -> bool {

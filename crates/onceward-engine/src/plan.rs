@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use onceward_connector::{BlockPolicy, Codec, SinkContract};
+use onceward_connector::{
+    BlockPolicy, Codec, Function, MessageFunction, ProcessFunction, Registry, SinkContract,
+};
 use onceward_expr::Program;
+use onceward_protocol::recut::Routing;
 use onceward_protocol::watermark::Tumbling;
-use onceward_protocol::{Generation, LaneKey, Mutants};
-use onceward_spec::{ComputationSpec, Expression, KeyedSpec, Pipeline, StepSpec};
+use onceward_protocol::{Generation, KeyRange, LaneKey, Mutants};
+use onceward_spec::{ComputationSpec, Expression, KeyedSpec, OperatorSpec, Pipeline, StepSpec, WindowsSpec};
 
 use crate::delivery::SinkPlan;
 use crate::error::EngineError;
@@ -15,16 +18,54 @@ use crate::fused::{KeyedTerminal, Node, Tree, TreeBuilder, json_member};
 use crate::job::Job;
 use crate::keyed_job::{KeyedJob, KeyedJobPlan, LanePlan};
 use crate::layout::{Layout, LayoutPartition, Role};
-use crate::source_job::{LaneGroup, SourceJob, SourceJobPlan};
+use crate::source_job::{SourceJob, SourceJobPlan};
 use crate::stored::Stored;
 
 /// Stages and nodes a path may have; a manifest that needs more is refused.
 const MAX_DEPTH: usize = 256;
 
+/// A process function hears of the watermark whenever it enters another one of these: microseconds of event time.
+const TIMER_GRAIN_US: i64 = 1_000_000;
+
 /// Streams on all paths from one source, counted once per path.
 const MAX_VISITS: usize = 10_000;
 
-/// One (stream, keyed computation) pair that a source feeds: a group of lanes.
+/// A group of lanes: one stream on its way to one keyed computation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupWiring {
+    /// Under this name materialised messages are stored.
+    pub name: String,
+    /// The lanes with what each consumer owns, in order of key; they tile the key space.
+    pub lanes: Vec<(LaneKey, KeyRange)>,
+    /// At which watermarks the consumer must be told: where a window closes, or every second of event time for a
+    /// process function's timers.
+    pub window: Tumbling,
+}
+
+impl GroupWiring {
+    /// Which lane a key takes; `None` if the ranges do not tile, which no layout does.
+    pub fn routing(&self) -> Option<Routing> {
+        let ranges: Vec<KeyRange> = self.lanes.iter().map(|(_, range)| *range).collect();
+        Routing::new(&ranges)
+    }
+}
+
+/// What a layout means for one job: whom it sends to, whom it takes from, and whether it may release anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wiring {
+    /// The layout's version.
+    pub version: u32,
+    /// By group number of the job.
+    pub consumers: Vec<GroupWiring>,
+    /// The lanes that it may take from (DEFAULT-DENY).
+    pub producers: Vec<LanePlan>,
+    /// Whether an overlapping ancestor is undrained (ANCESTOR-GATE).
+    pub gated: bool,
+    /// What it owns; everything for a source.
+    pub range: KeyRange,
+}
+
+/// One (stream, keyed computation) pair that a job feeds: a group of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Group {
     stream: u32,
@@ -41,8 +82,14 @@ struct SourcePart {
 struct KeyedPart {
     name: String,
     spec: Arc<KeyedSpec>,
+    function: Option<Function>,
     tree: Arc<Tree>,
+    late: Option<Arc<Tree>>,
+    /// Of the tree, then of the late tree.
+    groups: Vec<Group>,
     sinks: Vec<u32>,
+    /// Key exchanges in front of it: 1 for one that only sources feed.
+    stage: u32,
 }
 
 /// How a sink behaves, as its connector says.
@@ -68,8 +115,9 @@ pub struct Plan {
 
 struct Compiler<'a> {
     pipeline: &'a Pipeline,
+    registry: &'a Registry,
     behaviours: &'a [SinkBehaviour],
-    streams: Vec<String>,
+    streams: &'a [String],
     builder: TreeBuilder,
     groups: Vec<Group>,
     sinks: Vec<u32>,
@@ -77,17 +125,19 @@ struct Compiler<'a> {
 }
 
 impl Plan {
-    /// Compiles `pipeline`. `codecs` and `behaviours` are per source and per sink, in manifest order.
+    /// Compiles `pipeline`. `codecs` and `behaviours` are per source and per sink, in manifest order; functions
+    /// come from the registry.
     pub fn compile(
         pipeline: Pipeline,
         codecs: &[Codec],
         behaviours: &[SinkBehaviour],
+        registry: &Registry,
     ) -> Result<Plan, EngineError> {
-        let mut streams: Vec<String> = pipeline.sources.iter().map(|source| source.name.clone()).collect();
-        streams.extend(pipeline.computations.iter().map(|computation| computation.name.clone()));
+        refuse_what_is_missing(&pipeline, behaviours)?;
+        let streams = stream_names(&pipeline);
         let mut sources = Vec::new();
         for (source, codec) in pipeline.sources.iter().zip(codecs) {
-            let mut compiler = Compiler::new(&pipeline, behaviours, &streams, codec.clone());
+            let mut compiler = Compiler::new(&pipeline, registry, behaviours, &streams, codec.clone());
             let event_time =
                 source.event_time.as_ref().map(|spec| compiler.builder.fields(0).intern(&spec.field));
             let roots = compiler.consumers(&source.name, 0, 0)?;
@@ -102,40 +152,29 @@ impl Plan {
         }
         let mut keyed = Vec::new();
         for computation in &pipeline.computations {
-            let Some(spec) = &computation.keyed else { continue };
-            let mut compiler = Compiler::new(&pipeline, behaviours, &streams, Codec::Json);
-            let roots = compiler.consumers(&computation.name, 0, 0)?;
-            if !compiler.groups.is_empty() {
-                return Err(EngineError::Plan(format!(
-                    "computation {} feeds another groupBy; one key exchange per path is what this version does",
-                    computation.name
-                )));
+            if let Some(spec) = &computation.keyed {
+                keyed.push(keyed_part(computation, spec, &pipeline, registry, behaviours, &streams)?);
             }
-            keyed.push(KeyedPart {
-                name: computation.name.clone(),
-                spec: Arc::new(spec.clone()),
-                tree: Arc::new(compiler.builder.finish(roots, None, 0)),
-                sinks: compiler.sinks,
-            });
         }
-        let sinks = pipeline
-            .sinks
-            .iter()
-            .zip(behaviours)
-            .enumerate()
-            .map(|(number, (sink, behaviour))| SinkPlan {
-                number: number as u32,
-                name: sink.name.clone(),
-                contract: behaviour.contract,
-                policy: behaviour.policy,
-            })
-            .collect();
+        order_stages(&sources, &mut keyed);
+        let sinks = sink_plans(&pipeline, behaviours);
         Ok(Plan { sources, keyed, sinks, streams, pipeline })
     }
 
     /// Names and numbers of key ranges, for a new layout.
     pub fn keyed(&self) -> impl Iterator<Item = (&str, u32)> {
         self.keyed.iter().map(|part| (part.name.as_str(), part.spec.partitions))
+    }
+    /// One keyed computation's spec.
+    pub fn keyed_spec(&self, keyed: usize) -> Option<&KeyedSpec> {
+        self.keyed.get(keyed).map(|part| &*part.spec)
+    }
+    /// Key exchanges in front of a partition: 0 for a source.
+    pub fn stage(&self, role: &Role) -> u32 {
+        match role {
+            Role::Source { .. } => 0,
+            Role::Keyed { keyed, .. } => self.keyed.get(*keyed).map_or(1, |part| part.stage),
+        }
     }
 
     /// The sinks whose outbox a partition with this role has.
@@ -146,8 +185,68 @@ impl Plan {
         }
     }
 
-    fn sink_plans(&self, numbers: &[u32]) -> Vec<SinkPlan> {
-        numbers.iter().filter_map(|number| self.sinks.get(*number as usize).cloned()).collect()
+    fn sink_plans(&self, numbers: &[u32], mutants: Mutants) -> Vec<SinkPlan> {
+        let plan = |number: &u32| {
+            let plan = self.sinks.get(*number as usize)?.clone();
+            Some(SinkPlan { mutants, ..plan })
+        };
+        numbers.iter().filter_map(plan).collect()
+    }
+
+    fn group_wiring(&self, layout: &Layout, producer: u32, group: Group) -> GroupWiring {
+        let part = &self.keyed[group.keyed];
+        let consumers = layout.keyed.get(group.keyed).into_iter().flat_map(|keyed| keyed.live());
+        GroupWiring {
+            name: format!("{} > {}", self.streams[group.stream as usize], part.name),
+            lanes: consumers
+                .map(|to| {
+                    let key = LaneKey { producer, stream: group.stream, consumer: to.number };
+                    (key, to.range)
+                })
+                .collect(),
+            window: match &part.spec.operator {
+                OperatorSpec::Windows(windows) => window(windows),
+                OperatorSpec::Process(_) => Tumbling { size: TIMER_GRAIN_US, allowed_lateness: 0 },
+            },
+        }
+    }
+
+    /// What `layout` means for one partition.
+    pub fn wiring(&self, layout: &Layout, partition: &LayoutPartition) -> Wiring {
+        let groups = match &partition.role {
+            Role::Source { source, .. } => &self.sources[*source].groups,
+            Role::Keyed { keyed, .. } => &self.keyed[*keyed].groups,
+        };
+        let consumers =
+            groups.iter().map(|group| self.group_wiring(layout, partition.number, *group)).collect();
+        let (producers, gated, range) = match &partition.role {
+            Role::Source { .. } => (Vec::new(), false, KeyRange { first: 0, last: u64::MAX }),
+            Role::Keyed { keyed, range } => (
+                self.producers(layout, *keyed, partition.number),
+                layout.keyed.get(*keyed).is_some_and(|layout| layout.is_gated(range)),
+                range.range,
+            ),
+        };
+        Wiring { version: layout.version, consumers, producers, gated, range }
+    }
+
+    /// Every partition that feeds a computation, retired ones too until they are drained.
+    fn producers(&self, layout: &Layout, keyed: usize, consumer: u32) -> Vec<LanePlan> {
+        let mut lanes = Vec::new();
+        for from in layout.partitions() {
+            let groups = match &from.role {
+                Role::Source { source, .. } => &self.sources[*source].groups,
+                Role::Keyed { keyed, .. } => &self.keyed[*keyed].groups,
+            };
+            for group in groups.iter().filter(|group| group.keyed == keyed) {
+                lanes.push(LanePlan {
+                    key: LaneKey { producer: from.number, stream: group.stream, consumer },
+                    stream: self.streams[group.stream as usize].clone(),
+                    producer: from.id.clone(),
+                });
+            }
+        }
+        lanes
     }
 
     /// Builds the job of one partition from what is stored of it. `seed` feeds its nonces.
@@ -160,69 +259,156 @@ impl Plan {
         seed: u64,
         mutants: Mutants,
     ) -> Result<Job, EngineError> {
-        let partitions = layout.partitions();
         let limits = self.pipeline.epoch;
+        let wiring = self.wiring(layout, partition);
         match &partition.role {
             Role::Source { source, .. } => {
                 let part = &self.sources[*source];
-                let groups = part
-                    .groups
-                    .iter()
-                    .map(|group| LaneGroup {
-                        window: window(&self.keyed[group.keyed].spec),
-                        lanes: partitions
-                            .iter()
-                            .filter(|to| matches!(to.role, Role::Keyed { keyed, .. } if keyed == group.keyed))
-                            .map(|to| LaneKey {
-                                producer: partition.number,
-                                stream: group.stream,
-                                consumer: to.number,
-                            })
-                            .collect(),
-                    })
-                    .collect();
+                let spec = &self.pipeline.sources[*source];
                 let plan = SourceJobPlan {
                     partition: partition.id.clone(),
-                    stream: self.pipeline.sources[*source].name.clone(),
+                    stream: spec.name.clone(),
                     tree: part.tree.clone(),
-                    groups,
-                    sinks: self.sink_plans(&part.sinks),
+                    wiring,
+                    materialised: spec.materialise,
+                    idle_after_us: spec.event_time.as_ref().and_then(|spec| spec.idle_after_us),
+                    sinks: self.sink_plans(&part.sinks, mutants),
                     disorder_us: part.disorder_us,
                     limits,
+                    replay_check: self.pipeline.replay_check,
                 };
                 Ok(Job::Source(Box::new(SourceJob::new(plan, generation, stored, seed)?)))
             }
-            Role::Keyed { keyed, .. } => {
+            Role::Keyed { keyed, range } => {
                 let part = &self.keyed[*keyed];
-                let mut lanes = Vec::new();
-                for from in &partitions {
-                    let Role::Source { source, .. } = &from.role else { continue };
-                    for group in self.sources[*source].groups.iter().filter(|group| group.keyed == *keyed) {
-                        lanes.push(LanePlan {
-                            key: LaneKey {
-                                producer: from.number,
-                                stream: group.stream,
-                                consumer: partition.number,
-                            },
-                            stream: self.streams[group.stream as usize].clone(),
-                            producer: from.id.clone(),
-                        });
-                    }
-                }
                 let plan = KeyedJobPlan {
                     partition: partition.id.clone(),
                     computation: part.name.clone(),
+                    created: range.version,
+                    function: self.process_function(part)?,
                     spec: part.spec.clone(),
-                    lanes,
+                    wiring,
+                    retired: range.retired,
                     tree: part.tree.clone(),
-                    sinks: self.sink_plans(&part.sinks),
+                    late: part.late.clone(),
+                    sinks: self.sink_plans(&part.sinks, mutants),
                     limits,
+                    replay_check: self.pipeline.replay_check,
                     mutants,
                 };
                 Ok(Job::Keyed(Box::new(KeyedJob::new(plan, generation, stored, seed)?)))
             }
         }
     }
+
+    fn process_function(&self, part: &KeyedPart) -> Result<Option<Box<dyn ProcessFunction>>, EngineError> {
+        let (OperatorSpec::Process(spec), Some(Function::Process(factory))) =
+            (&part.spec.operator, &part.function)
+        else {
+            return Ok(None);
+        };
+        factory(&spec.config).map(Some).map_err(|error| {
+            EngineError::Plan(format!(
+                "function {} of computation {} refuses its config: {error}",
+                spec.function.name, part.name
+            ))
+        })
+    }
+}
+
+/// What manifests can say and this engine cannot do yet is refused, never done in another way.
+fn refuse_what_is_missing(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Result<(), EngineError> {
+    for (sink, behaviour) in pipeline.sinks.iter().zip(behaviours) {
+        if sink.at_most_once.is_some() {
+            return Err(EngineError::Plan(format!(
+                "sink {} asks for at_most_once, which this version cannot deliver; at_least_once is the weakest it can",
+                sink.name
+            )));
+        }
+        if behaviour.contract == SinkContract::Token {
+            return Err(EngineError::Plan(format!(
+                "sink {} deduplicates by tokens, which this version cannot deliver to",
+                sink.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Sources, computations and the streams of late rows, in manifest order.
+fn stream_names(pipeline: &Pipeline) -> Vec<String> {
+    let mut streams: Vec<String> = pipeline.sources.iter().map(|source| source.name.clone()).collect();
+    streams.extend(pipeline.computations.iter().map(|computation| computation.name.clone()));
+    streams.extend(pipeline.computations.iter().filter_map(|item| late_stream(item).map(str::to_owned)));
+    streams
+}
+
+fn late_stream(computation: &ComputationSpec) -> Option<&str> {
+    match &computation.keyed.as_ref()?.operator {
+        OperatorSpec::Windows(windows) => windows.late.as_deref(),
+        OperatorSpec::Process(_) => None,
+    }
+}
+
+fn keyed_part(
+    computation: &ComputationSpec,
+    spec: &KeyedSpec,
+    pipeline: &Pipeline,
+    registry: &Registry,
+    behaviours: &[SinkBehaviour],
+    streams: &[String],
+) -> Result<KeyedPart, EngineError> {
+    let mut compiler = Compiler::new(pipeline, registry, behaviours, streams, Codec::Json);
+    let roots = compiler.consumers(&computation.name, 0, 0)?;
+    let Compiler { builder, mut groups, mut sinks, .. } = compiler;
+    let tree = Arc::new(builder.finish(roots, None, groups.len()));
+    let mut late = None;
+    if let Some(stream) = late_stream(computation) {
+        let mut compiler = Compiler::new(pipeline, registry, behaviours, streams, Codec::Json);
+        let roots = compiler.consumers(stream, 0, 0)?;
+        late = Some(Arc::new(compiler.builder.finish(roots, None, compiler.groups.len())));
+        groups.extend(compiler.groups);
+        sinks.extend(compiler.sinks.into_iter().filter(|sink| !sinks.contains(sink)).collect::<Vec<_>>());
+    }
+    let function = match &spec.operator {
+        OperatorSpec::Process(process) => registry.function(&process.function.name).cloned(),
+        OperatorSpec::Windows(_) => None,
+    };
+    Ok(KeyedPart {
+        name: computation.name.clone(),
+        spec: Arc::new(spec.clone()),
+        function,
+        tree,
+        late,
+        groups,
+        sinks,
+        stage: 1,
+    })
+}
+
+/// How many key exchanges lie in front of each keyed computation. Manifest order puts every input before its
+/// reader.
+fn order_stages(sources: &[SourcePart], keyed: &mut [KeyedPart]) {
+    let _ = sources;
+    for index in 0..keyed.len() {
+        let (stage, groups) = (keyed[index].stage, keyed[index].groups.clone());
+        for group in groups {
+            if let Some(next) = keyed.get_mut(group.keyed) {
+                next.stage = next.stage.max(stage + 1);
+            }
+        }
+    }
+}
+
+fn sink_plans(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Vec<SinkPlan> {
+    let plan = |(number, (sink, behaviour)): (usize, (&onceward_spec::SinkSpec, &SinkBehaviour))| SinkPlan {
+        number: number as u32,
+        name: sink.name.clone(),
+        contract: behaviour.contract,
+        policy: behaviour.policy,
+        mutants: Mutants::NONE,
+    };
+    pipeline.sinks.iter().zip(behaviours).enumerate().map(plan).collect()
 }
 
 /// The columns of a CSV source are known: a name that is none of them would be absent in every row.
@@ -242,21 +428,23 @@ fn check_columns(source: &str, codec: &Codec, names: &[String]) -> Result<(), En
 }
 
 /// The windows of a keyed computation.
-pub(crate) fn window(spec: &KeyedSpec) -> Tumbling {
+pub(crate) fn window(spec: &WindowsSpec) -> Tumbling {
     Tumbling { size: spec.window_us, allowed_lateness: spec.allowed_lateness_us }
 }
 
 impl<'a> Compiler<'a> {
     fn new(
         pipeline: &'a Pipeline,
+        registry: &'a Registry,
         behaviours: &'a [SinkBehaviour],
-        streams: &[String],
+        streams: &'a [String],
         codec: Codec,
     ) -> Self {
         Compiler {
             pipeline,
+            registry,
             behaviours,
-            streams: streams.to_vec(),
+            streams,
             builder: TreeBuilder::new(codec),
             groups: Vec::new(),
             sinks: Vec::new(),
@@ -329,6 +517,13 @@ impl<'a> Compiler<'a> {
                 let then = self.steps(computation, rest, stream, next, depth + 1)?;
                 Ok(vec![Node::Map { step: format!("{step} (map)"), fields, stage: next, then }])
             }
+            StepSpec::Function(function) => {
+                let step = format!("{step} (function {})", function.name);
+                let function = self.message_function(&function.name)?;
+                let next = self.builder.stage();
+                let then = self.steps(computation, rest, stream, next, depth + 1)?;
+                Ok(vec![Node::Function { step, function, stage: next, then }])
+            }
         }
     }
 
@@ -354,20 +549,31 @@ impl<'a> Compiler<'a> {
             self.groups.len() - 1
         });
         let key = spec.group_by.iter().map(|field| self.builder.fields(stage).intern(field)).collect();
-        let args = spec
-            .compute
+        let id = spec.dedup.by.iter().map(|field| self.builder.fields(stage).intern(field)).collect();
+        let (compute, record) = match &spec.operator {
+            OperatorSpec::Windows(windows) => (&windows.compute[..], windows.late.is_some()),
+            OperatorSpec::Process(_) => (&[][..], true),
+        };
+        let args = compute
             .iter()
             .filter_map(|(name, call)| call.argument.as_ref().map(|argument| (name, argument)))
             .map(|(name, argument)| {
                 Ok((format!("{}.compute.{name}", computation.name), self.program(argument, stage)?))
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        Ok(Node::Keyed(KeyedTerminal {
-            step: format!("{} groupBy", computation.name),
-            group: number,
-            key,
-            args,
-        }))
+        if record {
+            // A record that is no JSON object is refused before it is taken.
+            self.builder.scan(stage);
+        }
+        let step = format!("{} groupBy", computation.name);
+        Ok(Node::Keyed(KeyedTerminal { step, group: number, key, args, id, record }))
+    }
+
+    fn message_function(&self, name: &str) -> Result<Arc<dyn MessageFunction>, EngineError> {
+        match self.registry.function(name) {
+            Some(Function::Message(function)) => Ok(function.clone()),
+            _ => Err(EngineError::Plan(format!("no message function is registered as {name}"))),
+        }
     }
 
     fn program(&mut self, expression: &Expression, stage: usize) -> Result<Program, EngineError> {

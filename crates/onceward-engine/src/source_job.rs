@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use onceward_connector::{Read, ReadLimits, RecordBatch};
+use onceward_protocol::recut::Routing;
 use onceward_protocol::resume::{Progress, ResumePoint};
-use onceward_protocol::watermark::{BoundedDisorder, Tumbling};
+use onceward_protocol::watermark::BoundedDisorder;
 use onceward_protocol::{
-    Frontier, Generation, KeyRange, LaneKey, LanePoint, PartitionId, Position, Watermark, routing_hash,
+    Frontier, Generation, LaneKey, LanePoint, PartitionId, Position, Watermark, routing_hash,
 };
 use onceward_spec::EpochLimits;
 use onceward_store::{TableId, WriteBatch};
@@ -15,12 +16,14 @@ use onceward_store::{TableId, WriteBatch};
 use crate::delivery::SinkPlan;
 use crate::entropy::Nonces;
 use crate::error::EngineError;
-use crate::fused::{Emit, Scratch, StepFailure, Tree};
+use crate::exchange::Exchange;
+use crate::fused::{Emit, Origin, Scratch, StepFailure, Tree};
 use crate::job::{Event, JobEnd, JobStats, Request, SinkStats};
 use crate::lane::LaneMessage;
 use crate::lane_out::LaneOut;
 use crate::ledger::{EpochClock, Ledger};
 use crate::output::Outputs;
+use crate::plan::{GroupWiring, Wiring};
 use crate::stored::{Counters, Stored, counters_key, outboxed_key, resume_key};
 
 /// How much one read may return.
@@ -33,15 +36,6 @@ const MAX_OPEN_PLACES: usize = 4096;
 const WATERMARK_EVERY: u64 = 256;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
-/// A keyed computation that this source feeds over one stream.
-#[derive(Clone, Debug)]
-pub struct LaneGroup {
-    /// The lanes, by key-range index: they tile the key space in order.
-    pub lanes: Vec<LaneKey>,
-    /// The consumer's windows.
-    pub window: Tumbling,
-}
-
 /// Everything fixed about a source job.
 pub struct SourceJobPlan {
     /// The partition.
@@ -50,20 +44,34 @@ pub struct SourceJobPlan {
     pub stream: String,
     /// The steps.
     pub tree: Arc<Tree>,
-    /// By group number of the tree.
-    pub groups: Vec<LaneGroup>,
+    /// Whom it feeds, by group number of the tree.
+    pub wiring: Wiring,
+    /// Whether messages are stored before they leave, so that they are never computed or read again.
+    pub materialised: bool,
+    /// How long the partition may bring no row and still hold windows back, microseconds.
+    pub idle_after_us: Option<i64>,
     /// The sinks this source feeds directly.
     pub sinks: Vec<SinkPlan>,
     /// `outOfOrderness`, microseconds.
     pub disorder_us: i64,
     /// When epochs close.
     pub limits: EpochLimits,
+    /// Every so many rows one is computed twice; 0 for none.
+    pub replay_check: u64,
+}
+
+/// Lanes of one group that are fed as rows are read.
+struct FusedGroup {
+    lanes: Vec<LaneOut>,
+    routing: Option<Routing>,
 }
 
 struct Out {
-    groups: Vec<Vec<LaneOut>>,
+    /// Empty if the source is materialised.
+    groups: Vec<FusedGroup>,
     /// Per group: the watermark that closes another window of its consumer.
     boundaries: Vec<i64>,
+    exchange: Exchange,
     outputs: Outputs,
     /// Rows up to here are in the outbox already.
     outboxed: Frontier,
@@ -76,9 +84,15 @@ impl Emit for Out {
     #[inline]
     fn keyed(&mut self, group: usize, child: u32, key: &[u8], args: &[u8]) {
         let hash = routing_hash(key);
-        let lanes = &mut self.groups[group];
-        let index = KeyRange::index_of(hash, lanes.len() as u32) as usize;
-        lanes[index].push(LanePoint::new(self.position, child), hash, self.event_time, key, args);
+        let point = LanePoint::new(self.position, child);
+        match self.groups.get_mut(group) {
+            Some(FusedGroup { lanes, routing: Some(routing) }) => {
+                lanes[routing.index_of(hash)].push(point, hash, self.event_time, key, args);
+            }
+            Some(_) => {}
+            None if self.outboxed.covers_position(self.position) => {}
+            None => self.exchange.push(group, point, hash, self.event_time, key, args),
+        }
     }
     fn row(&mut self, sink: u32, json: &[u8]) {
         if !self.outboxed.covers_position(self.position) {
@@ -89,10 +103,13 @@ impl Emit for Out {
 
 impl Out {
     fn lanes(&self) -> impl Iterator<Item = &LaneOut> {
-        self.groups.iter().flatten()
+        self.groups.iter().flat_map(|group| group.lanes.iter())
+    }
+    fn lanes_mut(&mut self) -> impl Iterator<Item = &mut LaneOut> {
+        self.groups.iter_mut().flat_map(|group| group.lanes.iter_mut())
     }
     fn lane(&mut self, key: LaneKey) -> Option<&mut LaneOut> {
-        self.groups.iter_mut().flatten().find(|lane| lane.key() == key)
+        self.lanes_mut().find(|lane| lane.key() == key)
     }
 }
 
@@ -110,6 +127,19 @@ enum Reading {
     Ended,
 }
 
+/// How far a job is on its way to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// It runs.
+    No,
+    /// Deliver what is owed, then end; `drain` also waits for consumers.
+    Stop { drain: bool },
+    /// Start nothing new at targets, end when none is under way (QUIET-PAUSE).
+    Halt,
+    /// Commit what is taken, then end; a successor goes on.
+    Retire,
+}
+
 /// The job of one source partition.
 pub struct SourceJob {
     plan: SourceJobPlan,
@@ -121,14 +151,20 @@ pub struct SourceJob {
     /// A rewind is due when the read that is out comes back.
     rewind: bool,
     tag: u32,
-    has_sinks: bool,
+    /// Whether anything is stored in the outbox or the exchange.
+    stores: bool,
+    /// Rows evaluated, for the replay check.
+    evaluated: u64,
+    /// When the last row came.
+    row_at: i64,
+    idle: bool,
     /// The finished place in the last closed epoch.
     recorded: Frontier,
     counters: Counters,
     rows_read: u64,
     clock: EpochClock,
     begun: bool,
-    stopping: bool,
+    ending: Ending,
     ended: bool,
 }
 
@@ -145,17 +181,27 @@ impl SourceJob {
         let frontier = finished.frontier();
         let outputs =
             Outputs::new(&plan.sinks, &plan.partition, &mut stored, Nonces::new(seed), ledger.current());
-        let groups: Vec<Vec<LaneOut>> = plan
-            .groups
+        let consumers = &plan.wiring.consumers;
+        let fused: &[GroupWiring] = if plan.materialised { &[] } else { consumers };
+        let stored_groups: &[GroupWiring] = if plan.materialised { consumers } else { &[] };
+        let exchange = Exchange::new(stored_groups, std::mem::take(&mut stored.exchange), false);
+        let groups: Vec<FusedGroup> = fused
             .iter()
-            .map(|group| group.lanes.iter().map(|lane| LaneOut::new(*lane, frontier)).collect())
+            .map(|group| FusedGroup {
+                lanes: group.lanes.iter().map(|(lane, _)| LaneOut::new(*lane, frontier)).collect(),
+                routing: group.routing(),
+            })
             .collect();
         let outboxed = frontier.max(stored.outboxed);
         Ok(SourceJob {
             scratch: plan.tree.scratch(),
-            has_sinks: !plan.sinks.is_empty(),
+            stores: !plan.sinks.is_empty() || !exchange.is_empty(),
+            evaluated: 0,
+            row_at: i64::MIN,
+            idle: false,
             out: Out {
-                boundaries: vec![i64::MIN; groups.len()],
+                boundaries: vec![i64::MIN; consumers.len()],
+                exchange,
                 groups,
                 outputs,
                 outboxed,
@@ -172,13 +218,17 @@ impl SourceJob {
             rows_read: 0,
             clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
-            stopping: false,
+            ending: Ending::No,
             ended: false,
             ledger,
             plan,
         })
     }
 
+    /// The job's own name.
+    pub fn generation(&self) -> Generation {
+        self.ledger.generation()
+    }
     /// Current figures.
     pub fn stats(&self) -> JobStats {
         JobStats {
@@ -224,17 +274,29 @@ impl SourceJob {
                     let message = LaneMessage::Hello { lane: lane.key(), producer };
                     out.push(Request::Lane { to: lane.key().consumer, message });
                 }
+                self.out.exchange.begin(producer, out);
+                self.row_at = now;
             }
             Event::Tick => {}
-            Event::Stop => {
-                self.stopping = true;
+            Event::Stop { drain } => {
+                self.ending = Ending::Stop { drain };
                 self.out.outputs.set_flush();
             }
+            Event::Halt => {
+                self.ending = Ending::Halt;
+                self.out.outputs.halt();
+            }
+            Event::Retire => {
+                self.ending = Ending::Retire;
+                self.out.outputs.halt();
+            }
+            Event::Rewire(wiring) => self.rewire(&wiring, out),
             Event::Read { tag, read } if tag == self.tag => self.read(now, read, out)?,
             Event::Read { .. } => {}
             Event::Lane(message) => self.lane(message, out),
             Event::Commit { epoch, outcome } => {
                 self.ledger.settle(epoch, outcome)?;
+                self.out.exchange.committed(epoch);
                 self.out.outputs.committed(epoch, out);
             }
             Event::Target { sink, answer } => self.out.outputs.answered(now, sink, answer, out)?,
@@ -242,9 +304,49 @@ impl SourceJob {
         Ok(())
     }
 
+    /// The layout changed: lanes to new consumers begin with what is finished everywhere.
+    fn rewire(&mut self, wiring: &Wiring, out: &mut Vec<Request>) {
+        let own = self.ledger.generation();
+        if self.plan.materialised {
+            self.out.exchange.rewire(&wiring.consumers, own, out);
+            return;
+        }
+        let finished = self.finished();
+        for (group, wiring) in self.out.groups.iter_mut().zip(&wiring.consumers) {
+            let mut old = std::mem::take(&mut group.lanes);
+            for (key, _) in &wiring.lanes {
+                match old.iter().position(|lane| lane.key() == *key) {
+                    Some(index) => group.lanes.push(old.swap_remove(index)),
+                    None => {
+                        group.lanes.push(LaneOut::new(*key, finished));
+                        let message = LaneMessage::Hello { lane: *key, producer: own };
+                        out.push(Request::Lane { to: key.consumer, message });
+                    }
+                }
+            }
+            group.routing = wiring.routing();
+        }
+    }
+
+    /// Up to where rows have been read and handed on; the next read goes on from here.
+    fn read_frontier(&self) -> Frontier {
+        if self.reading == Reading::Ended {
+            Frontier::END
+        } else if self.out.position == Position::ORIGIN {
+            Frontier::START
+        } else {
+            Frontier::through(self.out.position)
+        }
+    }
+
     fn lane(&mut self, message: LaneMessage, out: &mut Vec<Request>) {
         let own = self.ledger.generation();
         let key = message.lane();
+        if self.plan.materialised {
+            self.out.exchange.lane(&message, own, out);
+            return;
+        }
+        let stands = self.read_frontier();
         let Some(lane) = self.out.lane(key) else { return };
         match message {
             LaneMessage::Invite { .. } => {
@@ -254,8 +356,7 @@ impl SourceJob {
                 });
             }
             LaneMessage::Open { session, frontier } => {
-                let before = lane.sent();
-                if lane.open(session, frontier, own) && (frontier < before || self.reading == Reading::Seek) {
+                if lane.open(session, frontier, own) && (frontier < stands || self.reading == Reading::Seek) {
                     self.rewind = true;
                 }
             }
@@ -270,7 +371,7 @@ impl SourceJob {
     /// Where reading has to stand so that every lane and sink gets what it has not had.
     fn needed_from(&self) -> Frontier {
         let lanes = self.out.lanes().map(LaneOut::sent);
-        lanes.chain(self.has_sinks.then_some(self.out.outboxed)).min().unwrap_or(self.recorded)
+        lanes.chain(self.stores.then_some(self.out.outboxed)).min().unwrap_or(self.recorded)
     }
 
     fn read(
@@ -284,8 +385,13 @@ impl SourceJob {
             return Ok(());
         }
         match read {
-            Ok(Read::Batch { batch, token }) => self.batch(&batch, token, out),
+            Ok(Read::Batch { batch, token }) => {
+                self.row_at = now;
+                self.idle = false;
+                self.batch(&batch, token, out)
+            }
             Ok(Read::Idle) => {
+                self.note_idle(now, out);
                 self.reading = Reading::Idle(now.saturating_add(IDLE_PAUSE_US));
                 Ok(())
             }
@@ -300,9 +406,13 @@ impl SourceJob {
                     rows: self.rows_read,
                     end: true,
                 });
-                for lane in self.out.groups.iter_mut().flatten() {
+                for lane in self.out.lanes_mut() {
                     lane.watermark(Watermark::END);
                     lane.flush(Frontier::END, out);
+                }
+                if !self.out.outboxed.is_end() {
+                    self.out.exchange.watermark_all(Watermark::END);
+                    self.out.exchange.through(Frontier::END);
                 }
                 self.out.outboxed = Frontier::END;
                 self.out.outputs.set_flush();
@@ -329,15 +439,23 @@ impl SourceJob {
                 out.event_time = event_time;
                 out.disorder.observe(event_time);
             };
-            if let Err(failure) = self.plan.tree.evaluate(payload, &mut self.scratch, &mut self.out, begin) {
+            self.evaluated += 1;
+            let check = self.plan.replay_check > 0 && self.evaluated.is_multiple_of(self.plan.replay_check);
+            self.scratch.set_check(check);
+            let origin = Origin { root: &self.plan.partition, position: record.position };
+            let tree = &self.plan.tree;
+            if let Err(failure) = tree.evaluate(payload, origin, &mut self.scratch, &mut self.out, begin) {
                 return Err(self.poison(record.position, failure));
             }
             self.put_watermarks(record.position.major.is_multiple_of(WATERMARK_EVERY));
         }
         let position = self.out.position;
         let through = Frontier::through(position);
-        for lane in self.out.groups.iter_mut().flatten() {
+        for lane in self.out.lanes_mut() {
             lane.flush(through, out);
+        }
+        if through > self.out.outboxed {
+            self.out.exchange.through(through);
         }
         self.rows_read += batch.records().len() as u64;
         self.out.outboxed = self.out.outboxed.max(through);
@@ -356,11 +474,31 @@ impl SourceJob {
     #[inline]
     fn put_watermarks(&mut self, all: bool) {
         let watermark = self.out.disorder.watermark();
+        let covered = self.out.outboxed.covers_position(self.out.position);
         for (group, boundary) in self.out.boundaries.iter_mut().enumerate() {
             if watermark != Watermark::NONE && (all || watermark.0 >= *boundary) {
-                self.out.groups[group].iter_mut().for_each(|lane| lane.watermark(watermark));
-                *boundary = self.plan.groups[group].window.next_boundary(watermark);
+                match self.out.groups.get_mut(group) {
+                    Some(group) => group.lanes.iter_mut().for_each(|lane| lane.watermark(watermark)),
+                    // Rows that are stored already brought their watermarks with them.
+                    None if covered => {}
+                    None => self.out.exchange.watermark(group, watermark),
+                }
+                *boundary = self.plan.wiring.consumers[group].window.next_boundary(watermark);
             }
+        }
+    }
+
+    /// A partition without rows for `idleAfter` says that it is as far as its clock allows: it no longer holds
+    /// windows back. What comes later may be late.
+    fn note_idle(&mut self, now: i64, out: &mut Vec<Request>) {
+        let Some(after) = self.plan.idle_after_us else { return };
+        if self.idle || now.saturating_sub(self.row_at) < after {
+            return;
+        }
+        self.idle = true;
+        let watermark = Watermark(Watermark::END.0 - 1);
+        for lane in self.out.lanes_mut() {
+            lane.idle(watermark, out);
         }
     }
 
@@ -385,14 +523,18 @@ impl SourceJob {
         }
         self.finish_progress();
         self.close_epoch(now, out);
+        self.out.exchange.poll(out);
         let mut wake = self.out.outputs.poll(now, out).unwrap_or(i64::MAX);
         self.start_read(now, out)?;
         if self.is_done() {
-            let end = if self.stopping { JobEnd::Stopped } else { JobEnd::Completed };
-            return Err(end);
+            return Err(match self.ending {
+                Ending::No => JobEnd::Completed,
+                Ending::Retire => JobEnd::Retired,
+                Ending::Stop { .. } | Ending::Halt => JobEnd::Stopped,
+            });
         }
         if let Reading::Idle(until) = self.reading
-            && !self.stopping
+            && self.ending == Ending::No
         {
             wake = wake.min(until);
         }
@@ -407,7 +549,7 @@ impl SourceJob {
     /// The finished place is the minimum over every lane and every sink.
     fn finish_progress(&mut self) {
         let lanes = self.out.lanes().map(LaneOut::acked);
-        let sinks = self.has_sinks.then_some(self.out.outboxed);
+        let sinks = self.stores.then_some(self.out.outboxed);
         // A source that feeds nothing is finished as far as it is read.
         let read = self.progress.read().map(ResumePoint::frontier);
         if let Some(frontier) = lanes.chain(sinks).min().or(read) {
@@ -423,8 +565,9 @@ impl SourceJob {
         let (sinks_dirty, sinks_urgent) = self.out.outputs.wants_commit();
         let moved = self.finished() > self.recorded;
         let idle = self.clock.is_idle(now);
-        let last = moved && (self.finished().is_end() || self.stopping);
-        (sinks_dirty || moved || idle, sinks_urgent || last)
+        let stored = self.out.exchange.is_dirty();
+        let last = (moved || stored) && (self.finished().is_end() || self.ending != Ending::No);
+        (sinks_dirty || stored || moved || idle, sinks_urgent || last)
     }
 
     fn close_epoch(&mut self, now: i64, out: &mut Vec<Request>) {
@@ -432,13 +575,15 @@ impl SourceJob {
         let limits = &self.plan.limits;
         let full = self.out.outputs.gathered_rows() >= limits.max_rows
             || self.out.outputs.gathered_bytes() >= limits.max_bytes
-            || self.out.outputs.is_full();
+            || self.out.outputs.is_full()
+            || self.out.exchange.is_full();
         if !dirty || !self.ledger.has_room() || !(urgent || full || self.clock.due(dirty) <= now) {
             return;
         }
         let epoch = self.ledger.current();
         let mut writes = WriteBatch::default();
         self.counters.rows_out += self.out.outputs.gathered_rows();
+        self.out.exchange.write_epoch(epoch, &mut writes);
         self.out.outputs.write_epoch(epoch, &mut writes);
         if let Some(point) = self.progress.finished() {
             let frontier = point.frontier();
@@ -447,7 +592,7 @@ impl SourceJob {
                 self.recorded = frontier;
             }
         }
-        if self.has_sinks {
+        if self.stores {
             let mut outboxed = Vec::new();
             self.out.outboxed.encode(&mut outboxed);
             writes.put(TableId::META, outboxed_key(), &outboxed);
@@ -458,7 +603,7 @@ impl SourceJob {
     }
 
     fn start_read(&mut self, now: i64, out: &mut Vec<Request>) -> Result<(), JobEnd> {
-        if self.stopping || self.reading == Reading::Out {
+        if self.ending != Ending::No || self.reading == Reading::Out {
             return Ok(());
         }
         if !self.out.lanes().all(LaneOut::is_open) {
@@ -470,8 +615,10 @@ impl SourceJob {
             Reading::Idle(until) if until > now && !self.rewind => return Ok(()),
             _ => {}
         }
-        let room =
-            self.progress.open() < MAX_OPEN_PLACES && !self.out.outputs.is_full() && self.epoch_has_room();
+        let room = self.progress.open() < MAX_OPEN_PLACES
+            && !self.out.outputs.is_full()
+            && !self.out.exchange.is_full()
+            && self.epoch_has_room();
         if !room || !self.out.lanes().all(LaneOut::is_ready) {
             return Ok(());
         }
@@ -505,12 +652,26 @@ impl SourceJob {
     fn epoch_has_room(&self) -> bool {
         let limits = &self.plan.limits;
         self.out.outputs.gathered_rows() < limits.max_rows
-            && self.out.outputs.gathered_bytes() < limits.max_bytes
+            && self.out.outputs.gathered_bytes() + self.out.exchange.gathered_bytes() < limits.max_bytes
+            && self.out.exchange.gathered_rows() < limits.max_rows
     }
 
     fn is_done(&self) -> bool {
-        let settled =
-            self.ledger.is_settled() && self.out.outputs.is_settled() && self.reading != Reading::Out;
-        settled && (self.stopping || (self.finished().is_end() && self.recorded.is_end()))
+        if !self.ledger.is_settled() || self.reading == Reading::Out {
+            return false;
+        }
+        let settled = self.out.outputs.is_settled();
+        let finished = self.finished().is_end() && self.recorded.is_end() && self.out.exchange.is_drained();
+        match self.ending {
+            Ending::No => settled && finished,
+            Ending::Stop { drain: false } => settled,
+            Ending::Stop { drain: true } => settled && self.is_drained(),
+            Ending::Halt | Ending::Retire => self.out.outputs.is_quiet(),
+        }
+    }
+    /// Whether everything that was read is committed by whoever takes it, and that is recorded.
+    fn is_drained(&self) -> bool {
+        let read = self.progress.read().map_or(Frontier::START, ResumePoint::frontier);
+        self.out.exchange.is_drained() && self.finished() == read && self.recorded == read
     }
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use onceward_connector::RowChunk;
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
+use onceward_protocol::recut::{LaneState, SubFrontier};
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{Cursor, Frontier, PartitionHead, PartitionId, Position, Watermark};
+use onceward_protocol::{Cursor, Frontier, KeyRange, PartitionHead, PartitionId, Position, Watermark};
 use onceward_store::{Store, StoreError, TableId};
 
 use crate::error::EngineError;
+use crate::exchange::{EXCHANGE, ExchangeChunk, decode_chunk_key};
 
 const LANE: u8 = b'l';
 const CURSOR: u8 = b'c';
@@ -16,6 +18,13 @@ const RESUME: u8 = b'r';
 const COUNTERS: u8 = b'n';
 const OUTBOXED: u8 = b'o';
 const TAKEN: u8 = b't';
+const SUBS: u8 = b'm';
+const VERSION: u8 = b'v';
+const CLOCK: u8 = b'k';
+const ID_COUNTERS: u8 = b'i';
+
+/// The table of ids that order cannot tell apart (FLOOR-MONOTONE).
+pub const IDS: TableId = TableId(5);
 
 /// The key of a lane's frontier.
 pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
@@ -23,6 +32,41 @@ pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
     put_str(&mut key, stream);
     put_bytes(&mut key, &producer.encode());
     key
+}
+/// The key of what a merge brought along for a lane, from the lane's own key.
+pub fn subs_key(lane_key: &[u8]) -> Vec<u8> {
+    let mut key = lane_key.to_vec();
+    if let Some(first) = key.first_mut() {
+        *first = SUBS;
+    }
+    key
+}
+/// The stored form of the sub-ranges' frontiers (SUBRANGE-FRONTIER).
+pub fn encode_subs(subs: &[SubFrontier]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, subs.len() as u64);
+    for sub in subs {
+        out.extend_from_slice(&sub.range.first.to_be_bytes());
+        out.extend_from_slice(&sub.range.last.to_be_bytes());
+        sub.frontier.encode(&mut out);
+    }
+    out
+}
+fn decode_subs(input: &mut Reader<'_>) -> Option<Vec<SubFrontier>> {
+    (0..input.varint()?)
+        .map(|_| {
+            let range = KeyRange { first: input.u64()?, last: input.u64()? };
+            Some(SubFrontier { range, frontier: Frontier::decode(input)? })
+        })
+        .collect()
+}
+/// The key of the layout version whose lanes a consumer accepts (DEFAULT-DENY).
+pub fn version_key() -> &'static [u8] {
+    &[VERSION]
+}
+/// The key of the time of the last epoch, for timers of the commit clock.
+pub fn clock_key() -> &'static [u8] {
+    &[CLOCK]
 }
 /// The key of a sink's cursor (SINK-CURSOR: one per sink and partition).
 pub fn cursor_key(sink: &str) -> Vec<u8> {
@@ -53,6 +97,10 @@ pub fn outboxed_key() -> &'static [u8] {
 /// The key of the lifetime counters.
 pub fn counters_key() -> &'static [u8] {
     &[COUNTERS]
+}
+/// The key of the lifetime counters of ids.
+pub fn id_counters_key() -> &'static [u8] {
+    &[ID_COUNTERS]
 }
 /// The key of an outbox chunk.
 pub fn outbox_key(sink: &str, epoch: u64) -> Vec<u8> {
@@ -109,6 +157,10 @@ pub struct Counters {
     pub late: u64,
     /// Rows put into outboxes.
     pub rows_out: u64,
+    /// Messages whose client-chosen id was too old to know whether it had been seen: not taken.
+    pub expired: u64,
+    /// Messages dropped because their client-chosen id had been seen.
+    pub repeated: u64,
 }
 
 impl Counters {
@@ -120,11 +172,20 @@ impl Counters {
         }
         out
     }
-    fn decode(value: &[u8]) -> Option<Self> {
-        let mut input = Reader::new(value);
-        let counters =
-            Counters { rows_in: input.varint()?, late: input.varint()?, rows_out: input.varint()? };
-        input.is_empty().then_some(counters)
+    /// What only a computation with ids of its own counts, as persisted.
+    pub fn encode_ids(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.expired);
+        put_varint(&mut out, self.repeated);
+        out
+    }
+    fn decode(&mut self, input: &mut Reader<'_>) -> Option<()> {
+        (self.rows_in, self.late, self.rows_out) = (input.varint()?, input.varint()?, input.varint()?);
+        Some(())
+    }
+    fn decode_ids(&mut self, input: &mut Reader<'_>) -> Option<()> {
+        (self.expired, self.repeated) = (input.varint()?, input.varint()?);
+        Some(())
     }
 }
 
@@ -134,7 +195,11 @@ pub struct Stored {
     /// Owner and last commit.
     pub head: PartitionHead,
     /// Frontier and watermark by lane key.
-    pub lanes: BTreeMap<Vec<u8>, (Frontier, Watermark)>,
+    pub lanes: BTreeMap<Vec<u8>, LaneState>,
+    /// The layout version whose lanes are accepted; `None` for the one that created the partition.
+    pub version: Option<u32>,
+    /// The time of the last epoch, microseconds.
+    pub clock: Option<i64>,
     /// Cursor by sink name.
     pub cursors: BTreeMap<String, Cursor>,
     /// Rows ever put into the outbox, by sink name.
@@ -149,6 +214,12 @@ pub struct Stored {
     pub outbox: BTreeMap<String, Vec<(u64, RowChunk)>>,
     /// Rows of the state table, in key order.
     pub state: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows of the timers table, in key order.
+    pub timers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows of the ids table, in key order.
+    pub ids: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Chunks of materialised lanes by group name, with the epoch that stored each, in order.
+    pub exchange: BTreeMap<String, Vec<(u64, ExchangeChunk)>>,
 }
 
 /// Why loading failed.
@@ -176,7 +247,8 @@ impl Stored {
         mut scan: impl FnMut(TableId, &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError>,
     ) -> Result<Self, LoadError> {
         let mut stored = Stored { head, ..Stored::default() };
-        for table in [TableId::META, TableId::OUTBOX, TableId::STATE] {
+        let tables = [TableId::META, TableId::OUTBOX, TableId::STATE, TableId::TIMERS, EXCHANGE, IDS];
+        for table in tables {
             let mut bad = None;
             scan(table, &mut |key, value| {
                 if stored.take(table, key, value).is_none() {
@@ -190,22 +262,43 @@ impl Stored {
         Ok(stored)
     }
 
+    fn lane(&mut self, key: Vec<u8>) -> &mut LaneState {
+        let unseen = || LaneState { taken: Frontier::START, watermark: Watermark::NONE, subs: Vec::new() };
+        self.lanes.entry(key).or_insert_with(unseen)
+    }
+
     /// Takes one row; `None` if it is not what this version writes.
     pub fn take(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Option<()> {
         match table {
             TableId::STATE => self.state.push((key.to_vec(), value.to_vec())),
+            TableId::TIMERS => self.timers.push((key.to_vec(), value.to_vec())),
+            IDS => self.ids.push((key.to_vec(), value.to_vec())),
+            EXCHANGE => {
+                let (group, epoch) = decode_chunk_key(key)?;
+                self.exchange.entry(group).or_default().push((epoch, ExchangeChunk::decode(value)?));
+            }
             TableId::OUTBOX => {
                 let (sink, epoch) = whole(key, |input| Some((input.str()?.to_owned(), input.u64()?)))?;
                 self.outbox.entry(sink).or_default().push((epoch, decode_chunk(value)?));
             }
             TableId::META => match *key.first()? {
                 LANE => {
-                    let lane = whole(value, |input| {
+                    let (taken, watermark) = whole(value, |input| {
                         let watermark = Watermark(input.i64()?);
                         Some((Frontier::decode(input)?, watermark))
                     })?;
-                    self.lanes.insert(key.to_vec(), lane);
+                    let lane = self.lane(key.to_vec());
+                    (lane.taken, lane.watermark) = (taken, watermark);
                 }
+                SUBS => {
+                    let mut lane_key = key.to_vec();
+                    lane_key[0] = LANE;
+                    self.lane(lane_key).subs = whole(value, decode_subs)?;
+                }
+                VERSION if key == version_key() => {
+                    self.version = Some(u32::try_from(whole(value, Reader::varint)?).ok()?);
+                }
+                CLOCK if key == clock_key() => self.clock = Some(whole(value, Reader::i64)?),
                 CURSOR => {
                     let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
                     self.cursors.insert(sink, Cursor::decode(value)?);
@@ -216,7 +309,10 @@ impl Stored {
                 }
                 RESUME if key == resume_key() => self.resume = Some(ResumePoint::decode(value)?),
                 OUTBOXED if key == outboxed_key() => self.outboxed = whole(value, Frontier::decode)?,
-                COUNTERS if key == counters_key() => self.counters = Counters::decode(value)?,
+                COUNTERS if key == counters_key() => whole(value, |input| self.counters.decode(input))?,
+                ID_COUNTERS if key == id_counters_key() => {
+                    whole(value, |input| self.counters.decode_ids(input))?
+                }
                 _ => return None,
             },
             _ => return None,

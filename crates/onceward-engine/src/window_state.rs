@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use onceward_protocol::codec::{order_i64, unorder_i64};
-use onceward_spec::{AggregateFunction, KeyedSpec};
+use onceward_spec::{AggregateFunction, WindowsSpec};
 use onceward_store::{TableId, WriteBatch};
 
 use crate::aggregate::Column;
@@ -130,7 +130,7 @@ impl Fired<'_> {
 
 impl WindowState {
     /// Empty state for the aggregates of `spec`.
-    pub fn new(spec: &KeyedSpec) -> Self {
+    pub fn new(spec: &WindowsSpec) -> Self {
         WindowState {
             kinds: spec.compute.iter().map(|(_, call)| (call.function, call.argument.is_some())).collect(),
             windows: BTreeMap::new(),

@@ -20,6 +20,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
         kind: FieldKind::Enum(&["jsonl"]),
         required: false,
         default: Some("jsonl"),
+        live: false,
         doc: "`jsonl`: one JSON object per line.",
     }],
 };

@@ -9,7 +9,7 @@ pub fn routing_hash(key: &[u8]) -> u64 {
 }
 
 /// A closed range of routing hashes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyRange {
     /// First hash of the range.
     pub first: u64,
@@ -18,6 +18,9 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// Every hash.
+    pub const ALL: KeyRange = KeyRange { first: 0, last: u64::MAX };
+
     /// Cuts the whole hash space into `count` ranges of equal size; they tile it without gap or overlap.
     pub fn split(count: u32) -> Vec<KeyRange> {
         let count = u128::from(count.max(1));
@@ -30,6 +33,33 @@ impl KeyRange {
     /// Whether the range owns `hash`.
     pub fn contains(&self, hash: u64) -> bool {
         (self.first..=self.last).contains(&hash)
+    }
+    /// Whether a hash belongs to both.
+    pub fn overlaps(&self, other: KeyRange) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+    /// What belongs to both.
+    pub fn intersect(&self, other: KeyRange) -> Option<KeyRange> {
+        let range = KeyRange { first: self.first.max(other.first), last: self.last.min(other.last) };
+        (range.first <= range.last).then_some(range)
+    }
+    /// How many hashes belong to it.
+    pub fn width(&self) -> u128 {
+        u128::from(self.last - self.first) + 1
+    }
+    /// Whether `other` begins right behind it.
+    pub fn is_followed_by(&self, other: KeyRange) -> bool {
+        self.last.checked_add(1) == Some(other.first)
+    }
+    /// Order-preserving bytes.
+    pub fn encode(self) -> [u8; 16] {
+        (u128::from(self.first) << 64 | u128::from(self.last)).to_be_bytes()
+    }
+    /// The inverse of [`KeyRange::encode`]; `None` for a range that ends before it begins.
+    pub fn decode(bytes: [u8; 16]) -> Option<Self> {
+        let bits = u128::from_be_bytes(bytes);
+        let range = KeyRange { first: (bits >> 64) as u64, last: bits as u64 };
+        (range.first <= range.last).then_some(range)
     }
     /// Which of `count` equal ranges owns `hash`: the inverse of [`KeyRange::split`].
     #[inline]

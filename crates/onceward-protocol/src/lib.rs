@@ -7,6 +7,7 @@
 //! locks. Entropy and time are arguments. What is decided here is decided the same way in the
 //! running engine, in the simulator and in the model check.
 
+pub mod balance;
 pub mod chain;
 pub mod codec;
 pub mod cursor;
@@ -14,11 +15,16 @@ pub mod frontier;
 pub mod generation;
 pub mod guarantee;
 pub mod identity;
+pub mod idset;
 pub mod keyrange;
+pub mod lease;
 pub mod message;
 pub mod mutants;
+pub mod recut;
 pub mod resume;
+pub mod routing;
 pub mod session;
+pub mod state;
 pub mod watermark;
 
 pub use chain::{CommitOutcome, CommitPermit, Fenced, Head, PartitionHead};

@@ -19,11 +19,21 @@ pub enum Mutant {
     SnapshotRenamedUnsynced = 5,
     /// The target sets the marker without comparing (MARKER-CAS off).
     MarkerNotCompared = 6,
+    /// A child of a re-cut range starts with nothing seen (SUBRANGE-FRONTIER off).
+    ChildForgetsFrontier = 7,
+    /// A merged range starts at its parents' largest frontier (SUBRANGE-FRONTIER off).
+    FrontiersMergedByMaximum = 8,
+    /// A range releases output while an ancestor has an undrained outbox (ANCESTOR-GATE off).
+    GateIgnoresAncestor = 9,
+    /// Rows leave the outbox when their write is attempted, not when it is confirmed.
+    OutboxDroppedEarly = 10,
+    /// A lane that the layout does not have is taken for a new one (DEFAULT-DENY off).
+    RetiredLaneAccepted = 11,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 12] = [
         Mutant::FrontierNotPersisted,
         Mutant::ChainNotCompared,
         Mutant::AckBeforeCommit,
@@ -31,6 +41,11 @@ impl Mutant {
         Mutant::SessionOutlivesJob,
         Mutant::SnapshotRenamedUnsynced,
         Mutant::MarkerNotCompared,
+        Mutant::ChildForgetsFrontier,
+        Mutant::FrontiersMergedByMaximum,
+        Mutant::GateIgnoresAncestor,
+        Mutant::OutboxDroppedEarly,
+        Mutant::RetiredLaneAccepted,
     ];
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -42,6 +57,11 @@ impl Mutant {
             Mutant::SessionOutlivesJob => "session-outlives-job",
             Mutant::SnapshotRenamedUnsynced => "snapshot-renamed-unsynced",
             Mutant::MarkerNotCompared => "marker-not-compared",
+            Mutant::ChildForgetsFrontier => "child-forgets-frontier",
+            Mutant::FrontiersMergedByMaximum => "frontiers-merged-by-maximum",
+            Mutant::GateIgnoresAncestor => "gate-ignores-ancestor",
+            Mutant::OutboxDroppedEarly => "outbox-dropped-early",
+            Mutant::RetiredLaneAccepted => "retired-lane-accepted",
         }
     }
 }

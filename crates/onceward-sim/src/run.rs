@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use onceward_connector::{BlockPolicy, Codec, Config, SinkContract};
+use onceward_connector::{BlockPolicy, Codec, Config, Registry, SinkContract};
 use onceward_engine::entropy::Nonces;
-use onceward_engine::layout::{LayoutKeyed, LayoutSource};
+use onceward_engine::layout::LayoutSource;
 use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{Layout, Plan};
 use onceward_protocol::{Creation, Mutants};
 use onceward_spec::{
-    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec,
-    Pipeline, Place, SinkSpec, SourceSpec, StepSpec,
+    AggregateFunction, AggregateSpec, ComputationSpec, DedupMode, DedupSpec, EpochLimits, EventTimeSpec,
+    Expression, KeyedSpec, OperatorSpec, Pipeline, Place, ProcessingMode, SinkSpec, SourceSpec, StepSpec,
+    WindowsSpec,
 };
 
 use crate::coverage::Coverage;
@@ -68,6 +69,7 @@ fn pipeline(partitions: u32) -> Pipeline {
         connector: "simulated".to_owned(),
         config: Config::default(),
         delivery: None,
+        at_most_once: None,
         place: Place::default(),
     };
     Pipeline {
@@ -76,11 +78,18 @@ fn pipeline(partitions: u32) -> Pipeline {
         require: None,
         epoch: EpochLimits { interval_us: 5_000, max_rows: 2_000, max_bytes: 1 << 20 },
         shutdown_timeout_us: 0,
+        replicas: None,
+        replay_check: 50,
         sources: vec![SourceSpec {
             name: "rows".to_owned(),
             connector: "simulated".to_owned(),
             config: Config::default(),
-            event_time: Some(EventTimeSpec { field: "t".to_owned(), out_of_orderness_us: DISORDER_US }),
+            event_time: Some(EventTimeSpec {
+                field: "t".to_owned(),
+                out_of_orderness_us: DISORDER_US,
+                idle_after_us: None,
+            }),
+            materialise: false,
             place: Place::default(),
         }],
         computations: vec![
@@ -98,13 +107,20 @@ fn pipeline(partitions: u32) -> Pipeline {
                 keyed: Some(KeyedSpec {
                     group_by: vec!["k".to_owned()],
                     partitions,
-                    window_us: WINDOW_US,
-                    allowed_lateness_us: 0,
-                    compute: vec![
-                        ("n".to_owned(), call(AggregateFunction::Count, None)),
-                        ("sum".to_owned(), call(AggregateFunction::Sum, Some("v"))),
-                        ("max".to_owned(), call(AggregateFunction::Max, Some("v"))),
-                    ],
+                    min_partitions: partitions,
+                    max_partitions: partitions,
+                    operator: OperatorSpec::Windows(WindowsSpec {
+                        window_us: WINDOW_US,
+                        allowed_lateness_us: 0,
+                        compute: vec![
+                            ("n".to_owned(), call(AggregateFunction::Count, None)),
+                            ("sum".to_owned(), call(AggregateFunction::Sum, Some("v"))),
+                            ("max".to_owned(), call(AggregateFunction::Max, Some("v"))),
+                        ],
+                        late: None,
+                    }),
+                    dedup: DedupSpec { mode: DedupMode::Frontier, by: Vec::new(), keep_us: 0 },
+                    processing_mode: ProcessingMode::ExactlyOnce,
                 }),
                 place: Place::default(),
             },
@@ -128,20 +144,15 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
         max_age_us: 1_000 + (random.next_u64() % 40_000) as i64,
     };
     let behaviour = SinkBehaviour { contract: SinkContract::ProgressInTarget, policy, reads_fields: false };
-    let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour])
+    let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour], &Registry::default())
         .map_err(|error| fail(error.to_string(), &Coverage::default()))?;
-    let layout = Layout {
+    let rows = LayoutSource {
+        name: "rows".to_owned(),
         creation: Creation(random.next_u128()),
-        pipeline: "simulated".to_owned(),
-        canonical: String::new(),
-        sources: vec![LayoutSource {
-            name: "rows".to_owned(),
-            creation: Creation(random.next_u128()),
-            partitions: (0..sources).map(|partition| partition.to_string()).collect(),
-        }],
-        keyed: vec![LayoutKeyed { name: "sums".to_owned(), version: 1, count: ranges }],
-        completed: false,
+        partitions: (0..sources).map(|partition| partition.to_string()).collect(),
     };
+    let creation = Creation(random.next_u128());
+    let layout = Layout::new(creation, "simulated".to_owned(), String::new(), vec![rows], [("sums", ranges)]);
     let mut world =
         World::new(seed, input.clone(), Arc::new(plan), layout, settings.crashes, settings.mutants);
     let result = world.run();

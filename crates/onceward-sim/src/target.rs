@@ -62,7 +62,7 @@ impl Target {
                 shelf.marker = Some(*next);
                 Ok(TargetAnswer::Done)
             }
-            TargetCall::PlainWrite(block) => {
+            TargetCall::PlainWrite(block) | TargetCall::SequenceWrite { block, .. } => {
                 shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
                 Ok(TargetAnswer::Done)
             }
@@ -86,6 +86,7 @@ pub fn kind(call: &TargetCall) -> &'static str {
         TargetCall::ReadMarker => "target.read_marker",
         TargetCall::CreateMarker(_) => "target.create_marker",
         TargetCall::Write { .. } => "target.write",
+        TargetCall::SequenceWrite { .. } => "target.sequence_write",
         TargetCall::PlainWrite(_) => "target.plain_write",
     }
 }

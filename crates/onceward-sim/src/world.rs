@@ -635,7 +635,7 @@ impl World {
             }
             // The store stopped: the process starts again.
             JobEnd::Unknown => Ok(()),
-            JobEnd::Stopped => {
+            JobEnd::Stopped | JobEnd::Retired | JobEnd::Drained => {
                 Err(format!("job {generation} of partition {number} stopped without being asked"))
             }
             JobEnd::Failed(error) => Err(format!("partition {number}: {error}")),

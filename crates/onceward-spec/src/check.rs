@@ -5,6 +5,7 @@
 use crate::aggregate;
 use crate::code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::TABLES;
 use crate::model::Place;
 use crate::nearest::{did_you_mean, one_of};
 use crate::table::{MapKeys, Shape, Table};
@@ -17,6 +18,9 @@ pub(crate) fn check(node: &Node, at: Place, path: &str, shape: &Shape, problems:
         Shape::Exactly(text) => exactly(node, path, text),
         Shape::Name => value::name(node, path).map(drop),
         Shape::Text => value::filled_text(node, path).map(drop),
+        Shape::Bool => value::boolean(node, path).map(drop),
+        Shape::Setting => value::setting(node, path).map(drop),
+        Shape::Function(_) => value::filled_text(node, path).map(drop),
         Shape::Duration { min_us } => value::duration(node, path, min_us).map(drop),
         Shape::Size => value::size(node, path, 1).map(drop),
         Shape::Integer { min, max } => value::integer(node, path, min, max).map(drop),
@@ -27,7 +31,7 @@ pub(crate) fn check(node: &Node, at: Place, path: &str, shape: &Shape, problems:
         Shape::Map { keys, values } => return check_map(node, path, keys, values, problems),
         Shape::Object(table) => return check_object(node, at, path, table, problems),
         Shape::Choice(table) => return check_choice(node, path, table, problems),
-        // Checked with the registry.
+        // Checked with the registry, and so is whether a function is there.
         Shape::ConnectorType(_) | Shape::ConnectorConfig(_) => Ok(()),
     };
     if let Err(problem) = result {
@@ -40,6 +44,7 @@ fn plural(shape: &Shape) -> &'static str {
     match shape {
         Shape::Name => "names",
         Shape::Text => "texts",
+        Shape::Setting => "texts, numbers or booleans",
         Shape::Expression => "expressions",
         Shape::Aggregate => "aggregate calls",
         Shape::Object(table) if table.name == "source" => "sources by name",
@@ -121,7 +126,13 @@ pub(crate) fn unknown_key(
 ) -> Diagnostic {
     let message = format!("unknown key `{}` of {of}, expected {}", entry.key, one_of(known.clone()));
     Diagnostic::error(code::UNKNOWN_KEY, entry.key_place, path, message)
-        .with_help_opt(did_you_mean(&entry.key, known))
+        .with_help_opt(did_you_mean(&entry.key, known).or_else(|| elsewhere(&entry.key)))
+}
+
+/// Where a key that stands at the wrong place belongs.
+fn elsewhere(key: &str) -> Option<String> {
+    let table = TABLES.iter().find(|table| table.key(key).is_some())?;
+    Some(format!("`{key}` is a key of `{}`", table.name))
 }
 
 /// The error for a key that must be there.

@@ -1,4 +1,5 @@
-//! The stable codes of manifest errors and what each stands for. A code is never reused.
+//! The stable codes of manifest errors and what each stands for. A code is never reused
+//! (`OW-1062` was: a second `groupBy` behind a `groupBy`).
 //!
 //! What an expression or a connector refuses keeps the code it comes with (`OW-50nn`, `OW-3nnn`).
 
@@ -44,6 +45,10 @@ pub const CONNECTOR_ABSENT: &str = "OW-1040";
 pub const CONNECTOR_UNKNOWN: &str = "OW-1041";
 /// The build's own connector table is wrong.
 pub const CONNECTOR_TABLE: &str = "OW-1042";
+/// A function that is not registered, or of another kind than its place takes.
+pub const UNKNOWN_FUNCTION: &str = "OW-1043";
+/// Settings that a function does not take.
+pub const FUNCTION_CONFIG: &str = "OW-1044";
 /// An input that names nothing.
 pub const UNKNOWN_INPUT: &str = "OW-1050";
 /// Computations that wait for each other.
@@ -52,24 +57,31 @@ pub const CYCLE: &str = "OW-1051";
 pub const DUPLICATE_INPUT: &str = "OW-1052";
 /// A source or computation that no sink is reached from (a warning).
 pub const UNUSED: &str = "OW-1053";
-/// `groupBy` without `aggregate`, or the reverse.
+/// `groupBy` with nothing to do per key, or a key that needs `groupBy` without it.
 pub const HALF_GROUPING: &str = "OW-1060";
 /// A computation that does nothing.
 pub const DOES_NOTHING: &str = "OW-1061";
-/// A second `groupBy` behind a `groupBy`.
-pub const SECOND_GROUPING: &str = "OW-1062";
-/// A window over a source without `eventTime`.
+/// A source without `eventTime` before something that goes by it.
 pub const NO_EVENT_TIME: &str = "OW-1063";
 /// Two output fields with one name.
 pub const FIELD_TAKEN: &str = "OW-1064";
 /// A field that the stream cannot have.
 pub const UNKNOWN_FIELD: &str = "OW-1065";
+/// `aggregate` and `process` in one computation.
+pub const TWO_OPERATORS: &str = "OW-1066";
+/// `minPartitions` or `maxPartitions` on the wrong side of `partitions`.
+pub const PARTITION_BOUNDS: &str = "OW-1067";
+/// A way to tell repeats that does not fit what they are told by.
+pub const DEDUP: &str = "OW-1068";
 /// Something else than one aggregate call.
 pub const AGGREGATE: &str = "OW-1071";
-/// A `delivery` that the sink cannot hold, or that cannot be chosen yet.
+/// A `delivery` that the sink cannot hold.
 pub const DELIVERY: &str = "OW-1080";
 /// A path that is weaker than `spec.require`.
 pub const REQUIRE: &str = "OW-1081";
+
+/// `atMostOnceStrategy` and `delivery` say different things.
+pub const AT_MOST_ONCE: &str = "OW-1082";
 
 /// Every code with its meaning, for the docs.
 pub const ALL: &[(&str, &str)] = &[
@@ -94,17 +106,22 @@ pub const ALL: &[(&str, &str)] = &[
     (CONNECTOR_ABSENT, "a connector type that this build was made without"),
     (CONNECTOR_UNKNOWN, "a connector type that does not exist, or not in this direction"),
     (CONNECTOR_TABLE, "the build's own table of a connector is wrong: please report it"),
+    (UNKNOWN_FUNCTION, "a function that is not registered in this build, or of the other kind"),
+    (FUNCTION_CONFIG, "settings that a process function does not take"),
     (UNKNOWN_INPUT, "an input that names no source and no computation"),
     (CYCLE, "computations that wait for each other"),
     (DUPLICATE_INPUT, "the same input twice"),
     (UNUSED, "warning: no sink is reached from a source or computation"),
-    (HALF_GROUPING, "`groupBy` without `aggregate`, or the reverse"),
+    (HALF_GROUPING, "`groupBy` without `aggregate` or `process`, or a key that needs `groupBy` without it"),
     (DOES_NOTHING, "a computation with neither `steps` nor `groupBy`"),
-    (SECOND_GROUPING, "a second `groupBy` behind a `groupBy`"),
-    (NO_EVENT_TIME, "a window over a source without `eventTime`"),
+    (NO_EVENT_TIME, "a source without `eventTime` before a window or `dedupBy`"),
     (FIELD_TAKEN, "two output fields with one name"),
     (UNKNOWN_FIELD, "a field that the stream cannot have"),
+    (TWO_OPERATORS, "`aggregate` and `process` in one computation"),
+    (PARTITION_BOUNDS, "`minPartitions` above or `maxPartitions` below `partitions`"),
+    (DEDUP, "`inputDedup`, `dedupBy` and `dedupFor` that do not fit each other"),
     (AGGREGATE, "something else than one aggregate call"),
-    (DELIVERY, "a `delivery` that the sink cannot hold, or that cannot be chosen"),
+    (DELIVERY, "a `delivery` that the sink cannot hold"),
     (REQUIRE, "a path that is weaker than `spec.require`"),
+    (AT_MOST_ONCE, "`atMostOnceStrategy` and `delivery` that say different things"),
 ];

@@ -1,24 +1,33 @@
-//! What one computation must hold: something to do, a whole grouping, expressions that compile,
-//! output names that differ, one keyed shuffle per path, event time behind every window.
+//! What one computation must hold: a whole grouping, functions that are there, expressions that
+//! compile, output names that differ.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use onceward_connector::Registry;
 
 use crate::aggregate;
 use crate::check::join;
 use crate::code;
 use crate::diagnostic::Diagnostic;
+use crate::event_time;
 use crate::expression::{self, Site, unknown_field};
-use crate::graph::{COMPUTATIONS, SOURCES, section};
-use crate::model::{ComputationSpec, Pipeline, Place};
+use crate::functions;
+use crate::graph::{COMPUTATIONS, section};
+use crate::grouping;
+use crate::model::{Pipeline, Place};
 use crate::read::scalar_text;
 use crate::shape::{self, WINDOW_END, WINDOW_START};
 use crate::yaml::{Entry, Node};
 
 /// Checks all computations of a model in its order. Parts with problems of their own are left out.
-pub(crate) fn check(root: &Node, source: &str, pipeline: &Pipeline, problems: &mut Vec<Diagnostic>) {
+pub(crate) fn check(
+    root: &Node,
+    source: &str,
+    pipeline: &Pipeline,
+    registry: &Registry,
+    problems: &mut Vec<Diagnostic>,
+) {
     let columns = shape::columns(pipeline);
-    let mut upstream = Upstream::default();
-    let mut untimed = BTreeSet::new();
     let entries: BTreeMap<&str, &Entry> =
         section(root, COMPUTATIONS).iter().map(|entry| (entry.key.as_str(), entry)).collect();
     for computation in &pipeline.computations {
@@ -35,20 +44,14 @@ pub(crate) fn check(root: &Node, source: &str, pipeline: &Pipeline, problems: &m
                 [] => shape::input_fields(&computation.inputs, &columns),
                 _ => None,
             };
-            let mut checker = Checker { entry, path, source, problems };
-            checker.parts();
+            grouping::check(entry, &path, problems);
+            functions::check_process(entry, &path, registry, problems);
+            let mut checker = Checker { entry, path, source, registry, problems };
             let known = checker.steps(known);
             checker.keyed(known.as_deref());
         }
-        if computation.keyed.is_some() {
-            upstream.check_second_grouping(computation, entry, problems);
-            untimed.extend(
-                upstream.sources(computation).into_iter().map(|name| (name, computation.name.as_str())),
-            );
-        }
-        upstream.add(computation);
     }
-    check_event_time(root, pipeline, &untimed, problems);
+    event_time::check(root, pipeline, problems);
 }
 
 /// Whether a path is that of a part or of something in it.
@@ -56,151 +59,15 @@ pub(crate) fn is_inside(path: &str, of: &str) -> bool {
     path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// What lies before each computation seen so far.
-#[derive(Default)]
-struct Upstream<'a> {
-    /// Sources that reach it; a name that is not in here is a source itself.
-    sources: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// The nearest grouping at or before it.
-    grouping: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Upstream<'a> {
-    fn sources(&self, computation: &'a ComputationSpec) -> BTreeSet<&'a str> {
-        let mut all = BTreeSet::new();
-        for input in &computation.inputs {
-            match self.sources.get(input.as_str()) {
-                Some(sources) => all.extend(sources.iter().copied()),
-                None => {
-                    all.insert(input.as_str());
-                }
-            }
-        }
-        all
-    }
-
-    fn grouping(&self, computation: &ComputationSpec) -> Option<&'a str> {
-        computation.inputs.iter().find_map(|input| self.grouping.get(input.as_str()).copied())
-    }
-
-    fn add(&mut self, computation: &'a ComputationSpec) {
-        let sources = self.sources(computation);
-        let grouping = match computation.keyed {
-            Some(_) => Some(computation.name.as_str()),
-            None => self.grouping(computation),
-        };
-        self.sources.insert(&computation.name, sources);
-        if let Some(grouping) = grouping {
-            self.grouping.insert(&computation.name, grouping);
-        }
-    }
-
-    fn check_second_grouping(
-        &self,
-        computation: &ComputationSpec,
-        entry: &Entry,
-        problems: &mut Vec<Diagnostic>,
-    ) {
-        let Some(first) = self.grouping(computation) else { return };
-        let name = &computation.name;
-        let message = format!(
-            "`{name}` groups what `{first}` has grouped already, expected one `groupBy` on a path from source to sink"
-        );
-        let path = format!("spec.{COMPUTATIONS}.{name}.groupBy");
-        let error = Diagnostic::error(code::SECOND_GROUPING, key_place(entry, "groupBy"), path, message);
-        problems.push(error.with_help(format!(
-            "this version exchanges keys once per path: give `{name}` the inputs of `{first}`, or use a second pipeline on its output"
-        )));
-    }
-}
-
-/// Windows need the time of every row that can reach them.
-fn check_event_time(
-    root: &Node,
-    pipeline: &Pipeline,
-    reached: &BTreeSet<(&str, &str)>,
-    problems: &mut Vec<Diagnostic>,
-) {
-    for source in pipeline.sources.iter().filter(|source| source.event_time.is_none()) {
-        let name = source.name.as_str();
-        let Some((_, computation)) = reached.iter().find(|(reaching, _)| *reaching == name) else { continue };
-        let path = format!("spec.{SOURCES}.{name}");
-        let broken = problems.iter().any(|problem| problem.path == join(&path, "eventTime"))
-            || section(root, SOURCES).iter().any(|entry| entry.key == name && !is_map(&entry.value))
-            || problems
-                .iter()
-                .any(|problem| problem.code == code::UNKNOWN_KEY && is_inside(&problem.path, &path));
-        if broken {
-            continue;
-        }
-        let message = format!(
-            "the source `{name}` has no `eventTime`, but `{computation}` computes over windows of event time behind it"
-        );
-        let error = Diagnostic::error(code::NO_EVENT_TIME, source.place, path, message);
-        problems.push(error.with_help(format!(
-            "add to `{name}`: `eventTime: {{ field: NAME }}`, where NAME is the field with the timestamp"
-        )));
-    }
-}
-
-fn is_map(node: &Node) -> bool {
-    matches!(node.kind, crate::yaml::Kind::Mapping(_))
-}
-
-/// Where a key of a part stands; where the part stands if the key is not there.
-fn key_place(entry: &Entry, key: &str) -> Place {
-    let found = entry.value.entries().iter().find(|inner| inner.key == key);
-    found.map_or(entry.key_place, |inner| inner.key_place)
-}
-
 struct Checker<'a> {
     entry: &'a Entry,
     path: String,
     source: &'a str,
+    registry: &'a Registry,
     problems: &'a mut Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
-    /// Which keys need which.
-    fn parts(&mut self) {
-        let has = |key: &str| self.entry.value.get(key).is_some();
-        let (grouped, aggregated) = (has("groupBy"), has("aggregate"));
-        let name = &self.entry.key;
-        let mut found = Vec::new();
-        if !has("steps") && !grouped && !aggregated {
-            let message =
-                format!("the computation `{name}` does nothing, expected `steps` or `groupBy` or both");
-            found.push((code::DOES_NOTHING, "steps", message, "add steps, or read its inputs directly"));
-        }
-        if grouped && !aggregated {
-            let message = format!("`{name}` has `groupBy` but no `aggregate`");
-            found.push((
-                code::HALF_GROUPING,
-                "groupBy",
-                message,
-                "add `aggregate` with `window` and `compute`",
-            ));
-        }
-        if aggregated && !grouped {
-            let message = format!("`{name}` has `aggregate` but no `groupBy`");
-            found.push((
-                code::HALF_GROUPING,
-                "aggregate",
-                message,
-                "add `groupBy` with the fields of the key",
-            ));
-        }
-        if has("partitions") && !grouped {
-            let message = format!("`{name}` has `partitions` but no `groupBy`");
-            let help = "remove it: only keys are spread over partitions";
-            found.push((code::HALF_GROUPING, "partitions", message, help));
-        }
-        for (code, key, message, help) in found {
-            let (place, path) = (key_place(self.entry, key), join(&self.path, key));
-            self.problems.push(Diagnostic::error(code, place, path, message).with_help(help));
-        }
-    }
-
     /// The steps in order; gives the fields known behind them.
     fn steps(&mut self, mut known: Option<Vec<String>>) -> Option<Vec<String>> {
         let steps = self.entry.value.get("steps").map_or(&[][..], Node::items);
@@ -208,6 +75,10 @@ impl Checker<'_> {
             let path = format!("{}.steps[{index}]", self.path);
             if let Some(node) = step.get("filter") {
                 self.expression(node, &join(&path, "filter"), scalar_text(node), 0, known.as_deref());
+            }
+            if let Some(node) = step.get("function") {
+                functions::check_step(node, &join(&path, "function"), self.registry, self.problems);
+                known = None;
             }
             if let Some(map) = step.get("map") {
                 for entry in map.entries() {
@@ -225,8 +96,11 @@ impl Checker<'_> {
         let Some(group) = self.entry.value.get("groupBy") else { return };
         let path = join(&self.path, "groupBy");
         let mut output: BTreeMap<&str, String> = BTreeMap::new();
-        for name in [WINDOW_START, WINDOW_END] {
-            output.insert(name, "the window's own field".to_owned());
+        // What a function puts out is its own.
+        if self.entry.value.get("process").is_none() {
+            for name in [WINDOW_START, WINDOW_END] {
+                output.insert(name, "the window's own field".to_owned());
+            }
         }
         for (index, item) in group.items().iter().enumerate() {
             let Some(name) = item.text() else { continue };
@@ -235,6 +109,14 @@ impl Checker<'_> {
                 self.problems.push(unknown_field(name, known, item.place, &path));
             }
             self.output(name, item.place, &path, &mut output, "a group key");
+        }
+        let ids = self.entry.value.get("dedupBy").map_or(&[][..], Node::items);
+        for (index, item) in ids.iter().enumerate() {
+            let (Some(name), Some(known)) = (item.text(), known) else { continue };
+            if !known.iter().any(|field| field == name) {
+                let path = format!("{}.dedupBy[{index}]", self.path);
+                self.problems.push(unknown_field(name, known, item.place, &path));
+            }
         }
         let compute = self.entry.value.descend(&["aggregate", "compute"]).map_or(&[][..], Node::entries);
         for entry in compute {

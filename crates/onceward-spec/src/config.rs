@@ -15,8 +15,20 @@ use crate::value::{self, ReadResult};
 use crate::yaml::{Kind, Node, Origin, Scalar, ScalarType, Style};
 
 /// Types that Onceward has, whether or not this build has them.
-const KNOWN: &[&str] =
-    &["file", "stdout", "kafka", "postgresql", "clickhouse", "trino", "iceberg", "nessie", "http"];
+const KNOWN: &[&str] = &[
+    "file",
+    "generator",
+    "stdout",
+    "blackhole",
+    "sqlite",
+    "kafka",
+    "postgresql",
+    "clickhouse",
+    "trino",
+    "iceberg",
+    "nessie",
+    "http",
+];
 
 /// The names of the connector types of this build in one direction.
 pub(crate) fn types(registry: &Registry, direction: Direction) -> Vec<&'static str> {

@@ -28,6 +28,31 @@ pub(crate) fn inputs(part: &Node) -> impl Iterator<Item = (&str, &Node)> {
     items.iter().filter_map(|item| item.text().filter(|text| value::is_name(text)).map(|text| (text, item)))
 }
 
+/// The name of the stream of late rows that a computation declares, with its node.
+fn late(computation: &Entry) -> Option<(&str, &Node)> {
+    let node = computation.value.descend(&["aggregate", "late"])?;
+    node.text().filter(|text| value::is_name(text)).map(|text| (text, node))
+}
+
+/// The computations by the names of the streams that they make. A name that is taken by a part stands
+/// for that part.
+fn makers(root: &Node) -> BTreeMap<&str, usize> {
+    let computations = section(root, COMPUTATIONS);
+    let mut makers = BTreeMap::new();
+    for (index, entry) in computations.iter().enumerate() {
+        if let Some((name, _)) = late(entry) {
+            makers.entry(name).or_insert(index);
+        }
+    }
+    for part in [SOURCES, SINKS] {
+        for entry in section(root, part) {
+            makers.remove(entry.key.as_str());
+        }
+    }
+    makers.extend(computations.iter().enumerate().map(|(index, entry)| (entry.key.as_str(), index)));
+    makers
+}
+
 /// Parts per section: bounds every walk along the graph.
 const MAX_PARTS: usize = 1000;
 
@@ -62,14 +87,32 @@ pub(crate) fn check_names(root: &Node, problems: &mut Vec<Diagnostic>) {
             taken.entry(name).or_insert(part);
         }
     }
+    check_late_names(root, &taken, problems);
+}
+
+/// Streams of late rows share the names of all parts.
+fn check_late_names(root: &Node, parts: &BTreeMap<&str, &str>, problems: &mut Vec<Diagnostic>) {
+    let mut taken: BTreeMap<&str, String> =
+        parts.iter().map(|(name, part)| (*name, format!("`spec.{part}.{name}`"))).collect();
+    for entry in section(root, COMPUTATIONS) {
+        let Some((name, node)) = late(entry) else { continue };
+        let path = format!("spec.{COMPUTATIONS}.{}.aggregate.late", entry.key);
+        if let Some(by) = taken.get(name) {
+            let message = format!("the name `{name}` is taken by {by}, expected a name of its own");
+            let error = Diagnostic::error(code::NAME_TAKEN, node.place, path, message);
+            problems.push(error.with_help(
+                "the stream of late rows shares one set of names with all sources, computations and sinks: rename it",
+            ));
+        } else {
+            taken.insert(name, format!("`{path}`"));
+        }
+    }
 }
 
 /// Refuses inputs that name nothing, a sink, or the same stream twice.
 pub(crate) fn check_inputs(root: &Node, problems: &mut Vec<Diagnostic>) {
-    let streams: Vec<&str> = [SOURCES, COMPUTATIONS]
-        .into_iter()
-        .flat_map(|name| section(root, name).iter().map(|entry| entry.key.as_str()))
-        .collect();
+    let sources = section(root, SOURCES).iter().map(|entry| entry.key.as_str());
+    let streams: Vec<&str> = sources.chain(makers(root).into_keys()).collect();
     let known: BTreeSet<&str> = streams.iter().copied().collect();
     let sinks: BTreeSet<&str> = section(root, SINKS).iter().map(|entry| entry.key.as_str()).collect();
     for part in [COMPUTATIONS, SINKS] {
@@ -100,9 +143,9 @@ pub(crate) fn check_inputs(root: &Node, problems: &mut Vec<Diagnostic>) {
 
 /// The computations in an order in which every input comes before its reader, as far as possible as
 /// they stand. Cycles are refused, each by the names on it; what is on one or behind one is left out.
-pub(crate) fn order(computations: &[Entry], problems: &mut Vec<Diagnostic>) -> Vec<usize> {
-    let index: BTreeMap<&str, usize> =
-        computations.iter().enumerate().map(|(index, entry)| (entry.key.as_str(), index)).collect();
+pub(crate) fn order(root: &Node, problems: &mut Vec<Diagnostic>) -> Vec<usize> {
+    let computations = section(root, COMPUTATIONS);
+    let index = makers(root);
     let mut waits: Vec<BTreeSet<usize>> = computations
         .iter()
         .map(|entry| inputs(&entry.value).filter_map(|(name, _)| index.get(name).copied()).collect())
@@ -163,31 +206,43 @@ fn report_cycles(computations: &[Entry], waits: &[BTreeSet<usize>], problems: &m
 
 /// Everything that at least one sink reads, directly or through computations.
 pub(crate) fn read_by_sinks(root: &Node) -> BTreeSet<&str> {
-    let computations: BTreeMap<&str, &Node> =
-        section(root, COMPUTATIONS).iter().map(|entry| (entry.key.as_str(), &entry.value)).collect();
+    let computations = section(root, COMPUTATIONS);
+    let makers = makers(root);
     let mut reached = BTreeSet::new();
     let mut open: Vec<&str> =
         section(root, SINKS).iter().flat_map(|entry| inputs(&entry.value).map(|(name, _)| name)).collect();
     while let Some(name) = open.pop() {
         if reached.insert(name)
-            && let Some(node) = computations.get(name)
+            && let Some(entry) = makers.get(name).and_then(|index| computations.get(*index))
         {
-            open.extend(inputs(node).map(|(name, _)| name));
+            // Late rows come of a computation that must then run.
+            open.push(&entry.key);
+            open.extend(inputs(&entry.value).map(|(name, _)| name));
         }
     }
     reached
 }
 
-/// Warns of sources and computations from which no sink is reached.
+/// Warns of sources, computations and streams of late rows from which no sink is reached.
 pub(crate) fn warn_unused(root: &Node, warnings: &mut Vec<Diagnostic>) {
     let reached = read_by_sinks(root);
-    for (part, label) in [(SOURCES, Direction::Source.label()), (COMPUTATIONS, "computation")] {
-        for entry in section(root, part).iter().filter(|entry| !reached.contains(entry.key.as_str())) {
-            let path = format!("spec.{part}.{}", entry.key);
-            let message = format!("no sink is reached from the {label} `{}`", entry.key);
-            let warning = Diagnostic::warning(code::UNUSED, entry.key_place, path, message);
+    let mut warn = |name: &str, label: &str, place, path| {
+        if !reached.contains(name) {
+            let message = format!("no sink is reached from the {label} `{name}`");
+            let warning = Diagnostic::warning(code::UNUSED, place, path, message);
             warnings
                 .push(warning.with_help("name it in the `inputs` of a sink or computation, or remove it"));
+        }
+    };
+    for (part, label) in [(SOURCES, Direction::Source.label()), (COMPUTATIONS, "computation")] {
+        for entry in section(root, part) {
+            warn(&entry.key, label, entry.key_place, format!("spec.{part}.{}", entry.key));
+        }
+    }
+    for entry in section(root, COMPUTATIONS) {
+        if let Some((name, node)) = late(entry) {
+            let path = format!("spec.{COMPUTATIONS}.{}.aggregate.late", entry.key);
+            warn(name, "stream of late rows", node.place, path);
         }
     }
 }

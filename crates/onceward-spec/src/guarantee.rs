@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use onceward_connector::Registry;
-use onceward_protocol::guarantee::{Element, Level, PathReport, Promise};
+use onceward_protocol::guarantee::{Element, Level, PathReport};
 use serde_json::{Value, json};
 
-use crate::model::{ComputationSpec, Pipeline, SinkSpec, SourceSpec};
+use crate::model::{ComputationSpec, Pipeline, SourceSpec};
+use crate::outbox::{Fused, Outbox};
+use crate::promise;
+use crate::streams::{Producer, streams};
 
 /// Paths that a report lists; a pipeline of diamonds has more than anyone can read.
 pub const MAX_PATHS: usize = 1000;
@@ -22,136 +25,110 @@ pub struct GuaranteeReport {
     pub level: Level,
     /// The paths, sinks in manifest order. Every element is on at least one path unless some are left out.
     pub paths: Vec<PathReport>,
+    /// How each sink's outbox keeps what is owed, by the sink's name.
+    pub outboxes: BTreeMap<String, Outbox>,
     /// Paths beyond [`MAX_PATHS`]; they count for `level`.
     pub left_out: u64,
 }
 
 /// Derives the report.
 pub fn report(pipeline: &Pipeline, registry: &Registry) -> GuaranteeReport {
-    let walk = Walk {
-        sources: pipeline.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
-        computations: pipeline.computations.iter().map(|item| (item.name.as_str(), item)).collect(),
-        registry,
-    };
+    let walk = Walk { streams: streams(pipeline), pipeline, registry };
     let mut paths = Vec::new();
     for sink in &pipeline.sinks {
-        let end = Element { name: format!("sink {}", sink.name), promise: sink_promise(sink, registry) };
+        let end = Element { name: format!("sink {}", sink.name), promise: promise::sink(sink, registry) };
         for input in &sink.inputs {
-            walk.collect(input, &mut vec![end.clone()], &mut paths);
+            walk.collect(input, &mut vec![end.clone()], false, &mut paths);
         }
     }
-    let total = walk.count(pipeline);
-    let level = walk.level(pipeline);
-    let left_out = total.saturating_sub(paths.len() as u64);
-    GuaranteeReport { pipeline: pipeline.name.clone(), level, paths, left_out }
+    let fused = Fused::new(pipeline, registry);
+    let outboxes = pipeline.sinks.iter().map(|sink| (sink.name.clone(), fused.outbox(sink))).collect();
+    let left_out = walk.count().saturating_sub(paths.len() as u64);
+    GuaranteeReport { pipeline: pipeline.name.clone(), level: walk.level(), paths, outboxes, left_out }
 }
 
 struct Walk<'a> {
-    sources: BTreeMap<&'a str, &'a SourceSpec>,
-    computations: BTreeMap<&'a str, &'a ComputationSpec>,
+    streams: BTreeMap<&'a str, Producer<'a>>,
+    pipeline: &'a Pipeline,
     registry: &'a Registry,
 }
 
 impl Walk<'_> {
-    /// All paths that end in `tail`, which is in reverse order, and begin before `stream`.
-    fn collect(&self, stream: &str, tail: &mut Vec<Element>, paths: &mut Vec<PathReport>) {
+    /// All paths that end in `tail`, which is in reverse order, and begin before `stream`. `grouped`
+    /// says whether something in `tail` groups.
+    fn collect(&self, stream: &str, tail: &mut Vec<Element>, grouped: bool, paths: &mut Vec<PathReport>) {
         if paths.len() >= MAX_PATHS {
             return;
         }
-        if let Some(source) = self.sources.get(stream) {
-            let first =
-                Element { name: format!("source {stream}"), promise: source_promise(source, self.registry) };
-            let elements = std::iter::once(first).chain(tail.iter().rev().cloned()).collect();
-            paths.extend(PathReport::derive(elements));
-        } else if let Some(computation) = self.computations.get(stream) {
-            tail.push(Element {
-                name: format!("computation {stream}"),
-                promise: computation_promise(computation),
-            });
-            for input in &computation.inputs {
-                self.collect(input, tail, paths);
+        let length = tail.len();
+        let computation = match self.streams.get(stream) {
+            None => return,
+            Some(Producer::Source(source)) => {
+                let promise = promise::source(source, self.registry, grouped);
+                let first = Element { name: format!("source {stream}"), promise };
+                let elements = std::iter::once(first).chain(tail.iter().rev().cloned()).collect();
+                paths.extend(PathReport::derive(elements));
+                return;
             }
-            tail.pop();
+            Some(Producer::Late(computation)) => {
+                tail.push(Element { name: format!("stream {stream}"), promise: promise::late(computation) });
+                computation
+            }
+            Some(Producer::Computation(computation)) => computation,
+        };
+        tail.push(self.computation(computation));
+        for input in &computation.inputs {
+            self.collect(input, tail, grouped || computation.keyed.is_some(), paths);
         }
+        tail.truncate(length);
+    }
+
+    fn computation(&self, computation: &ComputationSpec) -> Element {
+        let promise = promise::computation(computation, self.pipeline.replay_check);
+        Element { name: format!("computation {}", computation.name), promise }
+    }
+
+    /// Folds the inputs of every stream and then of every sink into one value each.
+    fn fold<T: Copy>(
+        &self,
+        source: impl Fn(&SourceSpec) -> T,
+        computation: impl Fn(&ComputationSpec, &mut dyn Iterator<Item = T>) -> T,
+    ) -> BTreeMap<&str, T> {
+        let mut of = BTreeMap::new();
+        for item in &self.pipeline.sources {
+            of.insert(item.name.as_str(), source(item));
+        }
+        for item in &self.pipeline.computations {
+            let value = computation(
+                item,
+                &mut item.inputs.iter().filter_map(|input| of.get(input.as_str()).copied()),
+            );
+            of.extend(item.late().map(|late| (late, value)));
+            of.insert(&item.name, value);
+        }
+        of
     }
 
     /// How many paths there are.
-    fn count(&self, pipeline: &Pipeline) -> u64 {
-        let mut of: BTreeMap<&str, u64> = self.sources.keys().map(|name| (*name, 1)).collect();
-        let sum = |inputs: &[String], of: &BTreeMap<&str, u64>| {
-            inputs
-                .iter()
-                .fold(0u64, |sum, input| sum.saturating_add(of.get(input.as_str()).copied().unwrap_or(0)))
-        };
-        for computation in &pipeline.computations {
-            let paths = sum(&computation.inputs, &of);
-            of.insert(&computation.name, paths);
-        }
-        pipeline.sinks.iter().fold(0u64, |total, sink| total.saturating_add(sum(&sink.inputs, &of)))
+    fn count(&self) -> u64 {
+        let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0u64, u64::saturating_add);
+        let of = self.fold(|_| 1, |_, inputs| sum(inputs));
+        let inputs = self.pipeline.sinks.iter().flat_map(|sink| &sink.inputs);
+        sum(&mut inputs.filter_map(|input| of.get(input.as_str()).copied()))
     }
 
     /// The least level of any path, without walking the paths.
-    fn level(&self, pipeline: &Pipeline) -> Level {
-        let mut of: BTreeMap<&str, Level> = BTreeMap::new();
-        for (name, source) in &self.sources {
-            of.insert(*name, source_promise(source, self.registry).level);
-        }
-        let least = |inputs: &[String], own: Level, of: &BTreeMap<&str, Level>| {
-            inputs.iter().filter_map(|input| of.get(input.as_str()).copied()).fold(own, Level::min)
-        };
-        for computation in &pipeline.computations {
-            let level = least(&computation.inputs, computation_promise(computation).level, &of);
-            of.insert(&computation.name, level);
-        }
-        pipeline
-            .sinks
-            .iter()
-            .map(|sink| least(&sink.inputs, sink_promise(sink, self.registry).level, &of))
-            .min()
-            .unwrap_or(Level::ExactlyOnce)
+    fn level(&self) -> Level {
+        let of = self.fold(
+            |source| promise::source(source, self.registry, false).level,
+            |computation, inputs| inputs.fold(self.computation(computation).promise.level, Level::min),
+        );
+        let sinks = self.pipeline.sinks.iter().map(|sink| {
+            let own = promise::sink(sink, self.registry).level;
+            sink.inputs.iter().filter_map(|input| of.get(input.as_str()).copied()).fold(own, Level::min)
+        });
+        sinks.min().unwrap_or(Level::ExactlyOnce)
     }
-}
-
-fn absent(connector: &str) -> Promise {
-    Promise {
-        level: Level::AtMostOnce,
-        reason: format!("this build has no {connector}, so nothing is known of it"),
-        conditions: Vec::new(),
-    }
-}
-
-fn source_promise(source: &SourceSpec, registry: &Registry) -> Promise {
-    registry
-        .source(&source.connector)
-        .map_or_else(|| absent(&source.connector), |connector| connector.promise(&source.config))
-}
-
-/// What the target can hold, whatever the manifest asks for.
-pub(crate) fn target_promise(sink: &SinkSpec, registry: &Registry) -> Promise {
-    registry
-        .sink(&sink.connector)
-        .map_or_else(|| absent(&sink.connector), |connector| connector.promise(&sink.config))
-}
-
-fn sink_promise(sink: &SinkSpec, registry: &Registry) -> Promise {
-    let promise = target_promise(sink, registry);
-    match sink.delivery {
-        Some(chosen) if chosen < promise.level => Promise {
-            level: chosen,
-            reason: format!("the manifest asks for no more (`delivery: {}`)", chosen.name()),
-            conditions: promise.conditions,
-        },
-        _ => promise,
-    }
-}
-
-fn computation_promise(computation: &ComputationSpec) -> Promise {
-    let reason = if computation.keyed.is_some() {
-        "state, timers, input frontiers and output of an epoch commit together"
-    } else {
-        "its steps have no clock, no randomness and no input but the message, so a repeat gives the same"
-    };
-    Promise { level: Level::ExactlyOnce, reason: reason.to_owned(), conditions: Vec::new() }
 }
 
 fn weakest(path: &PathReport) -> Option<&Element> {
@@ -194,9 +171,15 @@ impl GuaranteeReport {
         })
     }
 
+    /// The outbox at the end of a path.
+    pub fn outbox_of(&self, path: &PathReport) -> Option<&Outbox> {
+        let (_, sink) = path.elements.last()?.name.split_once(' ')?;
+        self.outboxes.get(sink)
+    }
+
     /// For programs. Levels have their manifest names.
     pub fn to_json(&self) -> Value {
-        let paths: Vec<Value> = self.paths.iter().map(path_json).collect();
+        let paths: Vec<Value> = self.paths.iter().map(|path| path_json(path, self.outbox_of(path))).collect();
         json!({
             "pipeline": self.pipeline,
             "level": self.level.name(),
@@ -221,6 +204,15 @@ impl GuaranteeReport {
                 let promise = &element.promise;
                 let _ = writeln!(out, "  {}: {}, {}{mark}", element.name, promise.level, promise.reason);
             }
+            match self.outbox_of(path) {
+                Some(Outbox::ByReference) => {
+                    let _ = writeln!(out, "  outbox: by reference");
+                }
+                Some(Outbox::ByValue(reason)) => {
+                    let _ = writeln!(out, "  outbox: by value, because {reason}");
+                }
+                None => {}
+            }
             let conditions: Vec<&str> = path.conditions().collect();
             if !conditions.is_empty() {
                 let _ = writeln!(out, "  as long as");
@@ -236,7 +228,12 @@ impl GuaranteeReport {
     }
 }
 
-fn path_json(path: &PathReport) -> Value {
+fn path_json(path: &PathReport, outbox: Option<&Outbox>) -> Value {
+    let (outbox, outbox_reason) = match outbox {
+        Some(Outbox::ByReference) => (Some("by_reference"), None),
+        Some(Outbox::ByValue(reason)) => (Some("by_value"), Some(reason)),
+        None => (None, None),
+    };
     let elements: Vec<Value> = path
         .elements
         .iter()
@@ -254,6 +251,8 @@ fn path_json(path: &PathReport) -> Value {
         "level": path.level.name(),
         "weakest": weakest(path).map(|element| element.name.clone()),
         "reason": weakest(path).map(|element| element.promise.reason.clone()),
+        "outbox": outbox,
+        "outboxReason": outbox_reason,
         "conditions": path.conditions().collect::<Vec<_>>(),
         "elements": elements,
     })

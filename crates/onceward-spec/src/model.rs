@@ -28,6 +28,10 @@ pub struct Pipeline {
     pub epoch: EpochLimits,
     /// `spec.shutdownTimeout`, microseconds.
     pub shutdown_timeout_us: i64,
+    /// `spec.replicas`: workers; `None` for one per core.
+    pub replicas: Option<u32>,
+    /// `spec.replayCheck`: every so many messages one is computed twice and compared; 0 for none.
+    pub replay_check: u64,
     /// `spec.sources`, in manifest order.
     pub sources: Vec<SourceSpec>,
     /// `spec.computations`, in an order in which every input comes before its reader.
@@ -64,6 +68,8 @@ pub struct SourceSpec {
     pub config: Config,
     /// Where event time comes from; without it rows have no event time and cannot be windowed.
     pub event_time: Option<EventTimeSpec>,
+    /// Whether rows are stored as they were read, before anything else sees them.
+    pub materialise: bool,
     /// Where it stands.
     pub place: Place,
 }
@@ -75,6 +81,8 @@ pub struct EventTimeSpec {
     pub field: String,
     /// How much older than the newest row before it a row may be, in microseconds.
     pub out_of_orderness_us: i64,
+    /// How long a partition may bring no row and still hold windows back, in microseconds; `None` for ever.
+    pub idle_after_us: Option<i64>,
 }
 
 /// One computation; its name is also the name of its stream.
@@ -99,6 +107,17 @@ pub enum StepSpec {
     Filter(Expression),
     /// Replaces the message by an object with exactly these fields, in this order.
     Map(Vec<(String, Expression)>),
+    /// A registered message function: from a message to any number of messages.
+    Function(FunctionRef),
+}
+
+/// A registered function by its name, known to be there and of the right kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionRef {
+    /// The name it is registered under.
+    pub name: String,
+    /// Where it stands.
+    pub place: Place,
 }
 
 /// A CEL expression and where it stands.
@@ -110,19 +129,83 @@ pub struct Expression {
     pub place: Place,
 }
 
-/// Grouping and aggregation.
+/// Grouping, and what is done per key.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KeyedSpec {
     /// Fields of the key, in order.
     pub group_by: Vec<String>,
-    /// Number of key-range partitions; fixed at the pipeline's first start.
+    /// Number of key-range partitions at the pipeline's first start.
     pub partitions: u32,
+    /// To how few of them the controller may merge by load.
+    pub min_partitions: u32,
+    /// Into how many of them the controller may split by load.
+    pub max_partitions: u32,
+    /// What is done per key.
+    pub operator: OperatorSpec,
+    /// How repeats are told.
+    pub dedup: DedupSpec,
+    /// Whether ids are stored at all.
+    pub processing_mode: ProcessingMode,
+}
+
+/// What is done per key.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OperatorSpec {
+    /// `aggregate`.
+    Windows(WindowsSpec),
+    /// `process`.
+    Process(ProcessSpec),
+}
+
+/// Aggregation over windows of event time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WindowsSpec {
     /// Size of the tumbling window, microseconds.
     pub window_us: i64,
     /// How long after a window's end its late rows still count, microseconds.
     pub allowed_lateness_us: i64,
     /// Output name and aggregate, in order.
     pub compute: Vec<(String, AggregateSpec)>,
+    /// The stream of the rows that came too late, as they were behind the steps.
+    pub late: Option<String>,
+}
+
+/// A registered process function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessSpec {
+    /// Which.
+    pub function: FunctionRef,
+    /// Its settings, in manifest order.
+    pub config: Vec<(String, String)>,
+}
+
+/// How a keyed computation tells repeats.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DedupSpec {
+    /// By what; `auto` is resolved.
+    pub mode: DedupMode,
+    /// The fields of a client-chosen id; empty for the ids of messages.
+    pub by: Vec<String>,
+    /// How long a client-chosen id is remembered behind the watermark, microseconds.
+    pub keep_us: i64,
+}
+
+/// By what repeats are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DedupMode {
+    /// One frontier per lane.
+    Frontier,
+    /// A set of ids: the client's, or, without `dedupBy`, those of messages, of which the lane's frontier is the floor.
+    Full,
+}
+
+/// `processingMode`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessingMode {
+    /// Repeats are dropped.
+    ExactlyOnce,
+    /// No set of ids is kept, so that a client's repeats count again; without `dedupBy` it changes nothing.
+    AtLeastOnceConsistent,
 }
 
 /// One aggregate call.
@@ -161,7 +244,19 @@ pub struct SinkSpec {
     /// Validated config.
     pub config: Config,
     /// `delivery`: the level the manifest chose; `None` for the best the sink can hold.
+    /// An enabled `atMostOnceStrategy` is the choice of at-most-once.
     pub delivery: Option<Level>,
+    /// Present exactly if `delivery` is at-most-once.
+    pub at_most_once: Option<AtMostOnceSpec>,
     /// Where it stands.
     pub place: Place,
+}
+
+/// The limits of at-most-once delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtMostOnceSpec {
+    /// Bytes that may wait for the target; what does not fit is dropped and counted.
+    pub queue_bytes: u64,
+    /// How long a stop goes on writing what waits, microseconds.
+    pub suspend_us: i64,
 }

@@ -62,7 +62,7 @@ pub fn parse(input: &ManifestInput<'_>, registry: &Registry) -> Result<Parsed, E
     graph::check_names(&root, &mut problems);
     graph::check_inputs(&root, &mut problems);
     let pipeline = read::read(&root, input.text, input.base_dir, registry, &mut problems);
-    computations::check(&root, input.text, &pipeline, &mut problems);
+    computations::check(&root, input.text, &pipeline, registry, &mut problems);
     sinks::check(&root, &pipeline, registry, &mut problems);
     // What rests on the whole is worth saying only of a whole manifest.
     if problems.is_empty() {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use onceward_connector::FunctionKind;
+
 use crate::code;
 use crate::keys::TABLES;
 use crate::nearest::one_of;
@@ -36,6 +38,10 @@ fn type_name(shape: &Shape) -> String {
         Shape::Exactly(text) => format!("`{text}`"),
         Shape::Name => "name".to_owned(),
         Shape::Text => "text".to_owned(),
+        Shape::Bool => "`true` or `false`".to_owned(),
+        Shape::Setting => "text, number or boolean".to_owned(),
+        Shape::Function(FunctionKind::Message) => "message function".to_owned(),
+        Shape::Function(FunctionKind::Process) => "process function".to_owned(),
         Shape::Duration { .. } => "duration".to_owned(),
         Shape::Size => "size".to_owned(),
         Shape::Integer { min, max: i64::MAX } => format!("whole number, at least {min}"),
@@ -45,6 +51,7 @@ fn type_name(shape: &Shape) -> String {
         Shape::Aggregate => "aggregate call".to_owned(),
         Shape::List(items) => format!("list of {}", type_name(items)),
         Shape::Map { keys: MapKeys::Names, values } => format!("map from name to {}", type_name(values)),
+        Shape::Map { keys: MapKeys::Fields, values: Shape::Setting } => "map from text to text".to_owned(),
         Shape::Map { keys: MapKeys::Fields, values } => format!("map from field to {}", type_name(values)),
         Shape::Object(table) | Shape::Choice(table) => {
             format!("[{}](#{})", table.name, table.name.to_lowercase())

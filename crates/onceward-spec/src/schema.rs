@@ -4,6 +4,7 @@ use onceward_connector::{ConfigSchema, Field, FieldKind, Registry};
 use serde_json::{Map, Value, json};
 
 use crate::config::{self, types};
+use crate::grouping::GROUPED;
 use crate::keys::{MANIFEST, TABLES};
 use crate::table::{Direction, Key, MapKeys, Shape, Table};
 use crate::value::{MAX_NAME, NAME_PATTERN};
@@ -64,9 +65,15 @@ fn table_schema(table: &Table, registry: &Registry) -> Value {
         schema["allOf"] = Value::Array(config_rules(direction, registry));
     }
     if table.name == "computation" {
-        schema["dependentRequired"] =
-            json!({"groupBy": ["aggregate"], "aggregate": ["groupBy"], "partitions": ["groupBy"]});
+        let needs_grouping = GROUPED.iter().map(|key| ((*key).to_owned(), json!(["groupBy"])));
+        let mut needs: Map<String, Value> = needs_grouping.collect();
+        needs.insert("dedupFor".to_owned(), json!(["groupBy", "dedupBy"]));
+        schema["dependentRequired"] = Value::Object(needs);
         schema["anyOf"] = json!([{"required": ["steps"]}, {"required": ["groupBy"]}]);
+        schema["allOf"] = json!([{
+            "if": {"required": ["groupBy"]},
+            "then": {"oneOf": [{"required": ["aggregate"]}, {"required": ["process"]}]},
+        }]);
     }
     schema
 }
@@ -96,7 +103,9 @@ fn key_schema(key: &Key, registry: &Registry) -> Value {
     schema["description"] = json!(key.doc);
     if let Some(default) = key.default {
         schema["default"] = match key.shape {
-            Shape::Integer { .. } => default.parse::<i64>().map_or(json!(default), |number| json!(number)),
+            Shape::Integer { .. } | Shape::Bool => {
+                serde_json::from_str(default).unwrap_or_else(|_| json!(default))
+            }
             _ => json!(default),
         };
     }
@@ -139,6 +148,12 @@ fn shape_schema(shape: &Shape, registry: &Registry) -> Value {
             { "type": "integer", "minimum": 0 },
         ] }),
         Shape::Text => json!({ "type": "string", "minLength": 1 }),
+        Shape::Bool => or_variable(json!({ "type": "boolean" })),
+        Shape::Setting => json!({ "type": ["string", "number", "boolean"] }),
+        Shape::Function(kind) => match registry.function_names(kind)[..] {
+            [] => json!({ "type": "string", "minLength": 1 }),
+            ref names => words(names),
+        },
         Shape::Duration { .. } => text(DURATION_PATTERN),
         Shape::Size => size(),
         Shape::Integer { min, max } => integer(min, max),

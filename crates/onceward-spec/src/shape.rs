@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use onceward_connector::StreamShape;
 
-use crate::model::{ComputationSpec, Pipeline, StepSpec};
+use crate::model::{ComputationSpec, OperatorSpec, Pipeline, StepSpec};
 
 /// First of the two columns that a window adds behind the group keys.
 pub const WINDOW_START: &str = "window_start";
@@ -28,26 +28,34 @@ pub(crate) fn columns(pipeline: &Pipeline) -> BTreeMap<&str, Option<Vec<String>>
         let mut inputs = computation.inputs.iter().map(|name| known.get(name.as_str()).cloned().flatten());
         let first = inputs.next().flatten();
         let same = inputs.all(|other| other == first);
-        known.insert(&computation.name, output(computation, first.filter(|_| same)));
+        let behind = behind_steps(computation, first.filter(|_| same));
+        if let Some(late) = computation.late() {
+            known.insert(late, behind.clone());
+        }
+        known.insert(&computation.name, output(computation, behind));
     }
     known
 }
 
-/// The columns after a computation, given those before it.
-fn output(computation: &ComputationSpec, mut columns: Option<Vec<String>>) -> Option<Vec<String>> {
+/// The columns behind the steps of a computation, given those before it.
+fn behind_steps(computation: &ComputationSpec, mut columns: Option<Vec<String>>) -> Option<Vec<String>> {
     for step in &computation.steps {
-        if let StepSpec::Map(fields) = step {
-            columns = Some(fields.iter().map(|(name, _)| name.clone()).collect());
+        match step {
+            StepSpec::Filter(_) => {}
+            StepSpec::Map(fields) => columns = Some(fields.iter().map(|(name, _)| name.clone()).collect()),
+            StepSpec::Function(_) => columns = None,
         }
     }
-    match &computation.keyed {
-        None => columns,
-        Some(keyed) => {
-            let window = [WINDOW_START, WINDOW_END].map(str::to_owned);
-            let computed = keyed.compute.iter().map(|(name, _)| name.clone());
-            Some(keyed.group_by.iter().cloned().chain(window).chain(computed).collect())
-        }
-    }
+    columns
+}
+
+/// The columns after a computation, given those behind its steps.
+fn output(computation: &ComputationSpec, columns: Option<Vec<String>>) -> Option<Vec<String>> {
+    let Some(keyed) = &computation.keyed else { return columns };
+    let OperatorSpec::Windows(windows) = &keyed.operator else { return None };
+    let window = [WINDOW_START, WINDOW_END].map(str::to_owned);
+    let computed = windows.compute.iter().map(|(name, _)| name.clone());
+    Some(keyed.group_by.iter().cloned().chain(window).chain(computed).collect())
 }
 
 /// The fields that rows of a computation's inputs can have: known if those of every input are.

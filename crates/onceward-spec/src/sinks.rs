@@ -4,17 +4,20 @@
 use std::collections::BTreeSet;
 
 use onceward_connector::Registry;
+use onceward_protocol::guarantee::Level;
 
 use crate::check::join;
 use crate::code;
 use crate::computations::is_inside;
 use crate::diagnostic::Diagnostic;
 use crate::graph::{SINKS, section};
-use crate::guarantee::{self, target_promise};
+use crate::guarantee;
 use crate::model::{Pipeline, SinkSpec};
+use crate::promise;
 use crate::read::{connector_problem, part_path};
 use crate::shape::stream_shape;
 use crate::table::Direction;
+use crate::value;
 use crate::yaml::Node;
 
 /// Lets each connector check its own sink; sinks with problems of their own are left out.
@@ -27,13 +30,14 @@ pub(crate) fn check(root: &Node, pipeline: &Pipeline, registry: &Registry, probl
             problems.push(connector_problem(entry, Direction::Sink, &error));
         }
         check_delivery(&entry.value, sink, registry, problems);
+        problems.extend(at_most_once(&entry.value, &join(&path, "atMostOnceStrategy")));
     }
 }
 
 /// A chosen level must be one that the target can hold.
 fn check_delivery(node: &Node, sink: &SinkSpec, registry: &Registry, problems: &mut Vec<Diagnostic>) {
     let (Some(chosen), Some(node)) = (sink.delivery, node.get("delivery")) else { return };
-    let promise = target_promise(sink, registry);
+    let promise = promise::target(sink, registry);
     if chosen <= promise.level {
         return;
     }
@@ -47,6 +51,39 @@ fn check_delivery(node: &Node, sink: &SinkSpec, registry: &Registry, problems: &
     let path = join(&part_path(Direction::Sink, &sink.name), "delivery");
     let error = Diagnostic::error(code::DELIVERY, node.place, path, message);
     problems.push(error.with_help(format!("choose `{}`, or another type of sink", promise.level.name())));
+}
+
+/// `atMostOnceStrategy` must say what `delivery` says.
+fn at_most_once(sink: &Node, path: &str) -> Option<Diagnostic> {
+    let strategy = sink.get("atMostOnceStrategy")?;
+    let delivery = sink.get("delivery").and_then(Node::text);
+    let enabled = strategy.get("enabled");
+    let on = enabled.map(|node| value::boolean(node, "").unwrap_or(false));
+    let wanted = Level::AtMostOnce.name();
+    let (message, help) = match (on, delivery) {
+        (Some(true), Some(other)) if other != wanted => (
+            format!(
+                "found an enabled `atMostOnceStrategy` beside `delivery: {other}`, expected `delivery: {wanted}` or none"
+            ),
+            "remove one of the two",
+        ),
+        (Some(false), Some(wished)) if wished == wanted => (
+            format!("found `enabled: false` beside `delivery: {wanted}`, which implies `enabled: true`"),
+            "remove `enabled`, or choose another `delivery`",
+        ),
+        (None, other) if other != Some(wanted) => (
+            format!(
+                "found limits of a delivery that is not chosen, expected `enabled: true` or `delivery: {wanted}` beside them"
+            ),
+            "add `enabled: true`, or `enabled: false` to keep the limits for later",
+        ),
+        _ => return None,
+    };
+    let (place, path) = match enabled {
+        Some(node) => (node.place, join(path, "enabled")),
+        None => (strategy.place, path.to_owned()),
+    };
+    Some(Diagnostic::error(code::AT_MOST_ONCE, place, path, message).with_help(help))
 }
 
 /// Every path must be as strong as `spec.require`. Says each weakest element once per sink.

@@ -1,6 +1,8 @@
 //! The form of field tables: one table per object of a manifest says which keys it has. The checker
 //! walks by them, the JSON Schema and the reference in the docs are printed from them.
 
+use onceward_connector::FunctionKind;
+
 /// An object of a manifest.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -42,6 +44,12 @@ pub(crate) enum Shape {
     Name,
     /// Any text that is not empty.
     Text,
+    /// `true` or `false`.
+    Bool,
+    /// Any scalar but null, taken as its text.
+    Setting,
+    /// The name of a registered function; checked with the registry.
+    Function(FunctionKind),
     /// A duration of at least so many microseconds.
     Duration { min_us: i64 },
     /// A size of at least one byte.

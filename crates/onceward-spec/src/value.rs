@@ -89,6 +89,11 @@ pub(crate) fn expression<'a>(node: &'a Node, path: &str, expected: &str) -> Read
     }
 }
 
+/// A function's setting: a scalar with a text of its own.
+pub(crate) fn setting<'a>(node: &'a Node, path: &str) -> ReadResult<&'a str> {
+    node.text().ok_or_else(|| wrong_type(node, path, "a text, a number or a boolean"))
+}
+
 /// `true` or `false`.
 pub(crate) fn boolean(node: &Node, path: &str) -> ReadResult<bool> {
     match node.as_scalar() {

@@ -1,10 +1,11 @@
-//! What a commit costs beyond the device, and what folding costs in the background.
+//! What a commit costs beyond the device, what folding costs in the background, and what opening costs.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -157,5 +158,40 @@ fn fold(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, commit, fold);
+/// What a restart waits for: opening, from a snapshot of 256 MiB and from an idle store, and then loading
+/// one of 64 partitions.
+fn open(c: &mut Criterion) {
+    let partitions = 64;
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let idle = tempfile::tempdir_in(".").unwrap();
+    let open = |dir: &Path| EmbeddedCore::open(OsDisk, dir, Options::default(), Mutants::NONE).unwrap();
+    drop(open(idle.path()));
+    let mut core = open(dir.path());
+    for index in 0..partitions {
+        let (partition, generation) = (partition(index), generation(1));
+        core.grant(&partition, generation);
+        let writes = writes(EPOCH_BYTES, u64::from(index));
+        core.commit(EpochCommit { partition, generation, epoch: 1, predecessor: None, writes });
+        core.flush(&mut Vec::new()).unwrap();
+    }
+    core.maintain().unwrap();
+    assert!(core.snapshot_bytes() > 0);
+    println!("a snapshot of {} bytes, a log of {} since", core.snapshot_bytes(), core.log_bytes());
+    let mut group = c.benchmark_group("open");
+    group.sample_size(10);
+    group.bench_function("load one of 64 partitions", |b| {
+        b.iter(|| {
+            let mut bytes = 0;
+            let mut visit = |key: &[u8], value: &[u8]| bytes += key.len() + value.len();
+            core.scan(&partition(7), TableId::STATE, &mut visit).unwrap();
+            bytes
+        });
+    });
+    drop(core);
+    group.bench_function("an idle store", |b| b.iter(|| open(idle.path()).sequence()));
+    group.bench_function("a snapshot of 256 MiB", |b| b.iter(|| open(dir.path()).sequence()));
+    group.finish();
+}
+
+criterion_group!(benches, commit, fold, open);
 criterion_main!(benches);

@@ -18,4 +18,4 @@ pub use batch::{TableId, WriteBatch};
 pub use embedded::{EmbeddedCore, FORMAT_VERSION, MaintenanceDone, MaintenanceJob, MaintenanceKind, Options};
 pub use error::StoreError;
 pub use service::{EmbeddedStore, StoreHandle};
-pub use store::{EpochCommit, Outcome, Store, Ticket};
+pub use store::{EpochCommit, Operation, Outcome, Store, Ticket};

@@ -20,6 +20,32 @@ pub struct EpochCommit {
     pub writes: WriteBatch,
 }
 
+/// One step of a transaction over several partitions.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Changes nothing, and refuses the transaction unless this very generation owns the partition: the
+    /// leader's term.
+    Require(PartitionId, Generation),
+    /// As [`Store::grant`].
+    Grant(PartitionId, Generation),
+    /// As [`Store::revoke`].
+    Revoke(PartitionId),
+    /// As [`Store::commit`].
+    Commit(EpochCommit),
+}
+
+impl Operation {
+    /// The partition that it concerns.
+    pub fn partition(&self) -> &PartitionId {
+        match self {
+            Operation::Require(partition, _)
+            | Operation::Grant(partition, _)
+            | Operation::Revoke(partition)
+            | Operation::Commit(EpochCommit { partition, .. }) => partition,
+        }
+    }
+}
+
 /// Names a submission until its outcome is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
@@ -43,6 +69,11 @@ pub trait Store: Send {
     fn revoke(&mut self, partition: &PartitionId) -> Ticket;
     /// Submits an epoch.
     fn commit(&mut self, commit: EpochCommit) -> Ticket;
+    /// Submits several steps as one: all or nothing, in the same order as everything else that is
+    /// submitted. They are judged in order, each on top of the ones before it, so that a commit may follow
+    /// the grant of its partition; the first refusal is the outcome of the whole (RECUT-ATOMIC,
+    /// SPEC-CHANGE).
+    fn transact(&mut self, operations: Vec<Operation>) -> Ticket;
     /// Makes everything submitted durable as one group and appends one outcome per submission to
     /// `outcomes`, in order of submission. On an error the outcomes are appended all the same (as
     /// `Unknown`, for those that were not refused) and every later call fails.

@@ -8,8 +8,8 @@ use onceward_protocol::{CommitOutcome, Generation, Mutant, Mutants, PartitionHea
 use onceward_store::contract::{Subject, suite};
 use onceward_store::disk::{Fault, FaultDisk, OsDisk, site};
 use onceward_store::{
-    EmbeddedCore, EmbeddedStore, EpochCommit, Options, Outcome, Store, StoreError, StoreHandle, TableId,
-    Ticket,
+    EmbeddedCore, EmbeddedStore, EpochCommit, Operation, Options, Outcome, Store, StoreError, StoreHandle,
+    TableId, Ticket,
 };
 
 const DIR: &str = "/store";
@@ -26,6 +26,9 @@ impl<D: onceward_store::disk::Disk> Store for Maintained<D> {
     }
     fn commit(&mut self, commit: EpochCommit) -> Ticket {
         self.0.commit(commit)
+    }
+    fn transact(&mut self, operations: Vec<Operation>) -> Ticket {
+        self.0.transact(operations)
     }
     fn flush(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         self.0.flush(outcomes)?;
@@ -156,6 +159,9 @@ impl Store for Threaded {
     }
     fn commit(&mut self, commit: EpochCommit) -> Ticket {
         self.stage(move |handle, done| handle.submit_commit(commit, done))
+    }
+    fn transact(&mut self, operations: Vec<Operation>) -> Ticket {
+        self.stage(move |handle, done| handle.submit_transact(operations, done))
     }
     fn flush(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         let answers: Vec<_> = self.staged.drain(..).map(|submit| submit(&self.handle)).collect();

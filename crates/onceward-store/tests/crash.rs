@@ -5,9 +5,10 @@ mod workload;
 
 use std::collections::BTreeSet;
 
-use onceward_protocol::{Mutant, Mutants};
+use onceward_protocol::{Mutant, Mutants, PartitionHead};
+use onceward_store::contract::generation;
 use onceward_store::disk::{FaultDisk, site};
-use workload::{Numbers, State, open, read, run};
+use workload::{Numbers, Op, PARTITIONS, State, open, prefixes, read, run, run_group};
 
 const GROUPS: usize = 48;
 
@@ -53,6 +54,64 @@ fn a_crash_at_any_operation_leaves_the_last_commit_or_a_prefix_of_the_group_in_f
         }
     }
     assert!(crashed.is_superset(&[site::SNAPSHOT_RENAME, site::SEGMENT_REMOVE, site::LOG_SYNC].into()));
+}
+
+/// Gives every partition to a new job, with a commit that alone is larger than a segment.
+fn large_transaction(state: &State, letter: u8) -> Op {
+    let steps = (0..PARTITIONS as u32).flat_map(|index| {
+        let head = state.get(&index).map_or_else(PartitionHead::default, |found| found.0);
+        let new = generation(head.last_number + 1);
+        let epoch = head.head.map_or(1, |head| head.epoch + 1);
+        let rows = vec![("large".to_owned(), Some((40_000, letter)))];
+        [Op::Revoke(index), Op::Grant(index, new), Op::Commit(index, new, epoch, head.head, rows)]
+    });
+    Op::Transact(steps.collect())
+}
+
+/// Runs large transactions until the disk fails or all are done: the states before and after the last one.
+fn run_transactions(disk: &FaultDisk) -> (State, State) {
+    let mut committed = State::new();
+    for letters in [b"abc", b"def"] {
+        let Ok(mut store) = open(disk, Mutants::NONE) else { return (committed.clone(), committed) };
+        for letter in letters {
+            let op = large_transaction(&committed, *letter);
+            let after = prefixes(&committed, std::slice::from_ref(&op)).pop().unwrap();
+            match run_group(&mut store, &[op]) {
+                Ok(()) => committed = after,
+                Err((true, _)) => return (after.clone(), after),
+                Err((false, _)) => return (committed, after),
+            }
+        }
+    }
+    (committed.clone(), committed)
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_all_of_a_transaction_or_nothing() {
+    let (mut lost, mut kept, mut crashed) = (0, 0, BTreeSet::new());
+    let undisturbed = FaultDisk::new();
+    run_transactions(&undisturbed);
+    for op in 0..undisturbed.ops() {
+        for seed in 0..6 {
+            let disk = FaultDisk::new();
+            disk.crash_at(op, seed);
+            let (before, after) = run_transactions(&disk);
+            let site = disk.last_crash_site().unwrap();
+            for disk in [disk.reboot(seed), disk.restart()] {
+                let found = judge(&disk, &[before.clone(), after.clone()], Mutants::NONE);
+                let found = found.map_err(|what| format!("op {op} {site} seed {seed}: {what}")).unwrap();
+                if before != after {
+                    crashed.insert(site);
+                    *(if found == after { &mut kept } else { &mut lost }) += 1;
+                }
+            }
+        }
+    }
+    assert!(lost > 10 && kept > 10, "lost {lost}, kept {kept}");
+    assert!(
+        crashed.is_superset(&[site::LOG_APPEND, site::LOG_SYNC, site::SEGMENT_ZERO].into()),
+        "{crashed:?}"
+    );
 }
 
 #[test]

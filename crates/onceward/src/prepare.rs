@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onceward_connector::{Registry, Sink, SinkContract, Source, StreamShape};
-use onceward_engine::layout::{LAYOUT_KEY, LayoutKeyed, LayoutSource};
+use onceward_engine::layout::{LAYOUT_KEY, LayoutSource};
 use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{Layout, Plan};
 use onceward_protocol::identity::PartitionKind;
+use onceward_protocol::state::PipelineState;
 use onceward_protocol::{Branch, Creation, Generation, PartitionHead, PartitionId};
 use onceward_spec::Pipeline;
 use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
@@ -29,6 +30,7 @@ pub struct RunOptions {
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     onceward_files::register(&mut registry);
+    onceward_sqlite::register(&mut registry);
     registry
 }
 
@@ -143,11 +145,14 @@ impl Prepared {
             .collect();
         refuse_shared_targets(&pipeline, &sinks)?;
         let canonical = onceward_spec::canonical(&pipeline, registry);
-        let plan = Plan::compile(pipeline, &codecs, &behaviours)?;
+        let plan = Plan::compile(pipeline, &codecs, &behaviours, registry)?;
         let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
         let handle = store.handle();
         let (layout, layout_owner, resumed) = match find_layout(&handle)? {
-            Some((layout, partition)) if layout.canonical != canonical && is_untouched(&handle, &layout)? => {
+            Some((layout, partition))
+                if !onceward_spec::changes(&layout.canonical, &plan.pipeline, registry).is_empty()
+                    && is_untouched(&handle, &layout)? =>
+            {
                 check_name(&layout, &plan.pipeline.name)?;
                 // Nothing was computed with the old manifest: the new one takes its place.
                 let layout = new_layout(&plan, &sources, canonical, layout.creation)?;
@@ -156,7 +161,7 @@ impl Prepared {
                 (layout, owner, false)
             }
             Some((layout, partition)) => {
-                check_layout(&layout, &plan.pipeline.name, &canonical, &options.data_dir)?;
+                check_layout(&layout, &plan.pipeline, registry, &options.data_dir)?;
                 (layout, LayoutOwner::take(&handle, partition)?, true)
             }
             None => {
@@ -281,19 +286,23 @@ fn check_name(layout: &Layout, name: &str) -> Result<(), RunError> {
     Err(RunError::OtherPipeline { found: layout.pipeline.clone(), wanted: name.to_owned() })
 }
 
-fn check_layout(layout: &Layout, name: &str, canonical: &str, data_dir: &Path) -> Result<(), RunError> {
+fn check_layout(
+    layout: &Layout,
+    pipeline: &Pipeline,
+    registry: &Registry,
+    data_dir: &Path,
+) -> Result<(), RunError> {
+    let name = &pipeline.name;
     check_name(layout, name)?;
-    if layout.canonical != canonical {
+    let changes = onceward_spec::changes(&layout.canonical, pipeline, registry);
+    if !changes.is_empty() {
         return Err(RunError::Changed {
-            changes: onceward_spec::diff(&layout.canonical, canonical),
+            changes: changes.iter().map(ToString::to_string).collect(),
             data_dir: data_dir.display().to_string(),
         });
     }
-    if layout.completed {
-        return Err(RunError::Completed {
-            pipeline: name.to_owned(),
-            data_dir: data_dir.display().to_string(),
-        });
+    if layout.state == PipelineState::Completed {
+        return Err(RunError::Completed { pipeline: name.clone(), data_dir: data_dir.display().to_string() });
     }
     Ok(())
 }
@@ -316,14 +325,6 @@ fn new_layout(
             .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })?;
         layout_sources.push(LayoutSource { name: spec.name.clone(), creation: creation()?, partitions });
     }
-    let keyed =
-        plan.keyed().map(|(name, count)| LayoutKeyed { name: name.to_owned(), version: 1, count }).collect();
-    Ok(Layout {
-        creation: pipeline_creation,
-        pipeline: plan.pipeline.name.clone(),
-        canonical,
-        sources: layout_sources,
-        keyed,
-        completed: false,
-    })
+    let name = plan.pipeline.name.clone();
+    Ok(Layout::new(pipeline_creation, name, canonical, layout_sources, plan.keyed()))
 }

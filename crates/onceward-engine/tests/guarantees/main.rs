@@ -25,6 +25,7 @@ mod backpressure;
 mod consumer_lanes;
 #[cfg(test)]
 mod open_order;
+mod operators;
 #[cfg(test)]
 mod poison;
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Pipelines in a few lines, without a manifest file.
 
-use onceward_connector::{BlockPolicy, Codec, Config, SinkContract};
-use onceward_engine::layout::{LayoutKeyed, LayoutSource};
+use onceward_connector::{BlockPolicy, Codec, Config, Registry, SinkContract};
+use onceward_engine::layout::LayoutSource;
 use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{EngineError, Layout, Plan};
 use onceward_protocol::Creation;
 use onceward_spec::{
-    AggregateFunction, AggregateSpec, ComputationSpec, EpochLimits, EventTimeSpec, Expression, KeyedSpec,
-    Pipeline, Place, SinkSpec, SourceSpec, StepSpec,
+    AggregateFunction, AggregateSpec, ComputationSpec, DedupMode, DedupSpec, EpochLimits, EventTimeSpec,
+    Expression, FunctionRef, KeyedSpec, OperatorSpec, Pipeline, Place, ProcessSpec, ProcessingMode, SinkSpec,
+    SourceSpec, StepSpec, WindowsSpec,
 };
 
 /// One second in the unit of times.
@@ -19,6 +20,7 @@ pub const MINUTE: i64 = 60 * SECOND;
 #[derive(Clone)]
 pub struct Manifest {
     pub pipeline: Pipeline,
+    pub registry: Registry,
     codecs: Vec<Codec>,
     partitions: Vec<usize>,
     pub behaviour: SinkBehaviour,
@@ -30,6 +32,23 @@ fn expression(text: &str) -> Expression {
 
 fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn keyed(keys: &[&str], partitions: u32, operator: OperatorSpec) -> KeyedSpec {
+    KeyedSpec {
+        group_by: owned(keys),
+        partitions,
+        min_partitions: partitions,
+        max_partitions: partitions,
+        operator,
+        dedup: DedupSpec { mode: DedupMode::Frontier, by: Vec::new(), keep_us: 0 },
+        processing_mode: ProcessingMode::ExactlyOnce,
+    }
+}
+
+/// A function by its name.
+pub fn function_ref(name: &str) -> FunctionRef {
+    FunctionRef { name: name.to_owned(), place: Place::default() }
 }
 
 /// A filter step.
@@ -58,10 +77,13 @@ impl Manifest {
                 require: None,
                 epoch: EpochLimits { interval_us: 5_000, max_rows: 2_000, max_bytes: 1 << 20 },
                 shutdown_timeout_us: 0,
+                replicas: None,
+                replay_check: 7,
                 sources: Vec::new(),
                 computations: Vec::new(),
                 sinks: Vec::new(),
             },
+            registry: Registry::default(),
             codecs: Vec::new(),
             partitions: Vec::new(),
             behaviour: SinkBehaviour {
@@ -78,8 +100,12 @@ impl Manifest {
             name: name.to_owned(),
             connector: "tested".to_owned(),
             config: Config::default(),
-            event_time: event_time
-                .map(|disorder| EventTimeSpec { field: "t".to_owned(), out_of_orderness_us: disorder }),
+            event_time: event_time.map(|disorder| EventTimeSpec {
+                field: "t".to_owned(),
+                out_of_orderness_us: disorder,
+                idle_after_us: None,
+            }),
+            materialise: false,
             place: Place::default(),
         });
         self.codecs.push(Codec::Json);
@@ -107,20 +133,45 @@ impl Manifest {
         compute: Compute<'_>,
         partitions: u32,
     ) -> Self {
-        let keyed = KeyedSpec {
-            group_by: owned(keys),
-            partitions,
-            window_us: MINUTE,
-            allowed_lateness_us: 0,
-            compute: compute
-                .iter()
-                .map(|(name, function, argument)| {
-                    let argument = argument.map(expression);
-                    ((*name).to_owned(), AggregateSpec { function: *function, argument })
-                })
-                .collect(),
-        };
+        let compute = compute
+            .iter()
+            .map(|(name, function, argument)| {
+                let argument = argument.map(expression);
+                ((*name).to_owned(), AggregateSpec { function: *function, argument })
+            })
+            .collect();
+        let windows = WindowsSpec { window_us: MINUTE, allowed_lateness_us: 0, compute, late: None };
+        let keyed = keyed(keys, partitions, OperatorSpec::Windows(windows));
         self.computation(name, inputs, Vec::new(), Some(keyed))
+    }
+    /// A registered process function, keyed by `keys`.
+    pub fn process(
+        self,
+        name: &str,
+        inputs: &[&str],
+        keys: &[&str],
+        function: &str,
+        partitions: u32,
+    ) -> Self {
+        let function = function_ref(function);
+        let operator = OperatorSpec::Process(ProcessSpec { function, config: Vec::new() });
+        self.computation(name, inputs, Vec::new(), Some(keyed(keys, partitions, operator)))
+    }
+    /// The last computation's spec.
+    pub fn keyed_mut(&mut self) -> &mut KeyedSpec {
+        self.pipeline.computations.last_mut().and_then(|last| last.keyed.as_mut()).unwrap()
+    }
+    /// The late rows of the last computation, which has windows, are a stream of their own.
+    pub fn late(mut self, stream: &str) -> Self {
+        if let OperatorSpec::Windows(windows) = &mut self.keyed_mut().operator {
+            windows.late = Some(stream.to_owned());
+        }
+        self
+    }
+    /// The last source stores its messages before they leave.
+    pub fn materialised(mut self) -> Self {
+        self.pipeline.sources.last_mut().unwrap().materialise = true;
+        self
     }
     fn computation(
         mut self,
@@ -140,8 +191,9 @@ impl Manifest {
     }
     /// The last computation still counts rows that come this much after a window's end.
     pub fn lateness(mut self, lateness_us: i64) -> Self {
-        let computation = self.pipeline.computations.last_mut().unwrap();
-        computation.keyed.as_mut().unwrap().allowed_lateness_us = lateness_us;
+        if let OperatorSpec::Windows(windows) = &mut self.keyed_mut().operator {
+            windows.allowed_lateness_us = lateness_us;
+        }
         self
     }
     pub fn sink(mut self, name: &str, inputs: &[&str]) -> Self {
@@ -151,6 +203,7 @@ impl Manifest {
             connector: "tested".to_owned(),
             config: Config::default(),
             delivery: None,
+            at_most_once: None,
             place: Place::default(),
         });
         self
@@ -167,28 +220,19 @@ impl Manifest {
     }
     pub fn compile(&self) -> Result<Plan, EngineError> {
         let behaviours = vec![self.behaviour; self.pipeline.sinks.len()];
-        Plan::compile(self.pipeline.clone(), &self.codecs, &behaviours)
+        Plan::compile(self.pipeline.clone(), &self.codecs, &behaviours, &self.registry)
     }
     /// Source partitions are called `p0`, `p1`, ...
     pub fn layout(&self) -> Layout {
         let sources = self.pipeline.sources.iter().zip(&self.partitions).enumerate();
-        let keyed = self.pipeline.computations.iter().filter_map(|computation| {
-            let spec = computation.keyed.as_ref()?;
-            Some(LayoutKeyed { name: computation.name.clone(), version: 1, count: spec.partitions })
+        let sources = sources.map(|(number, (source, partitions))| LayoutSource {
+            name: source.name.clone(),
+            creation: Creation(100 + number as u128),
+            partitions: (0..*partitions).map(|partition| format!("p{partition}")).collect(),
         });
-        Layout {
-            creation: Creation(1),
-            pipeline: self.pipeline.name.clone(),
-            canonical: String::new(),
-            sources: sources
-                .map(|(number, (source, partitions))| LayoutSource {
-                    name: source.name.clone(),
-                    creation: Creation(100 + number as u128),
-                    partitions: (0..*partitions).map(|partition| format!("p{partition}")).collect(),
-                })
-                .collect(),
-            keyed: keyed.collect(),
-            completed: false,
-        }
+        let keyed = self.pipeline.computations.iter().filter_map(|computation| {
+            computation.keyed.as_ref().map(|spec| (computation.name.as_str(), spec.partitions))
+        });
+        Layout::new(Creation(1), self.pipeline.name.clone(), String::new(), sources.collect(), keyed)
     }
 }

@@ -172,7 +172,7 @@ fn an_unknown_outcome_opens_again_under_a_fresh_fence_and_never_writes_in_the_ol
                             (fences.last(), fences.last())
                         );
                     }
-                    TargetCall::PlainWrite(_) => panic!(),
+                    TargetCall::SequenceWrite { .. } | TargetCall::PlainWrite(_) => panic!(),
                 }
             }
             assert_eq!(fences.len(), 2);

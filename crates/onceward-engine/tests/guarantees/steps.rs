@@ -161,17 +161,6 @@ fn a_csv_record_reaches_a_sink_as_typed_json() {
 }
 
 #[test]
-fn a_key_exchange_behind_another_is_refused_by_name() {
-    let manifest = Manifest::new()
-        .source("rows", 1, Some(0))
-        .windows("sums", &["rows"], &["k"], COUNT_AND_SUM)
-        .windows("again", &["sums"], &["n"], &[("m", Count, None)])
-        .sink("out", &["again"]);
-    let error = manifest.compile().err().unwrap().to_string();
-    assert!(error.starts_with("OW-4006: computation sums feeds another groupBy"), "{error}");
-}
-
-#[test]
 fn a_key_always_goes_to_the_same_range_and_ranges_share_the_keys() {
     let manifest = Manifest::new()
         .source("rows", 2, Some(0))

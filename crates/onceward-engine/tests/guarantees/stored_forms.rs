@@ -1,14 +1,18 @@
 //! What is persisted comes back as it was, and what this version did not write is refused.
 
 use onceward_connector::RowChunk;
-use onceward_engine::layout::{LayoutKeyed, LayoutSource};
+use onceward_engine::layout::{LayoutKeyed, LayoutRange, LayoutSource};
 use onceward_engine::stored::{
     Counters, counters_key, cursor_key, encode_chunk, encode_count, encode_lane, lane_key, outbox_key,
     outboxed_key, resume_key, taken_key,
 };
 use onceward_engine::{Layout, Stored};
+use onceward_protocol::recut::LaneState;
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{Creation, Cursor, CursorPhase, Fence, Frontier, LanePoint, Position, Watermark};
+use onceward_protocol::state::PipelineState;
+use onceward_protocol::{
+    Creation, Cursor, CursorPhase, Fence, Frontier, KeyRange, LanePoint, Position, Watermark,
+};
 use onceward_store::TableId;
 use proptest::prelude::*;
 
@@ -25,22 +29,47 @@ prop_compose! {
         pipeline in ".{0,12}",
         canonical in ".{0,40}",
         sources in prop::collection::vec((".{0,12}", any::<u128>(), names()), 0..4),
-        keyed in prop::collection::vec((".{0,12}", any::<u32>(), any::<u32>()), 0..4),
-        completed in any::<bool>(),
+        keyed in prop::collection::vec((".{0,12}", ranges()), 0..4),
+        numbers in any::<(u32, u32)>(),
+        state in 0usize..6,
+        delivered in prop::collection::btree_map(".{0,12}", any::<u64>(), 0..3),
     ) -> Layout {
         let sources = sources.into_iter().map(|(name, creation, partitions)| {
             LayoutSource { name, creation: Creation(creation), partitions }
         });
-        let keyed = keyed.into_iter().map(|(name, version, count)| LayoutKeyed { name, version, count });
+        let states = [
+            PipelineState::Working,
+            PipelineState::Draining,
+            PipelineState::Stopped,
+            PipelineState::Pausing,
+            PipelineState::Paused,
+            PipelineState::Completed,
+        ];
         Layout {
             creation: Creation(creation),
             pipeline,
+            version: numbers.0,
+            next_number: numbers.1,
             canonical,
             sources: sources.collect(),
-            keyed: keyed.collect(),
-            completed,
+            keyed: keyed.into_iter().map(|(name, ranges)| LayoutKeyed { name, ranges }).collect(),
+            state: states[state],
+            delivered,
         }
     }
+}
+
+fn ranges() -> impl Strategy<Value = Vec<LayoutRange>> {
+    let range = any::<(u32, u32, u32, u64, u64, bool)>().prop_map(
+        |(number, version, index, first, last, retired)| LayoutRange {
+            number,
+            version,
+            index,
+            range: KeyRange { first, last },
+            retired,
+        },
+    );
+    prop::collection::vec(range, 0..4)
 }
 
 prop_compose! {
@@ -128,7 +157,11 @@ fn meta_rows() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         ("cursor", cursor_key("out"), cursor.encode()),
         ("taken", taken_key("out"), encode_count(300)),
         ("outboxed", outboxed_key().to_vec(), outboxed),
-        ("counters", counters_key().to_vec(), Counters { rows_in: 300, late: 2, rows_out: 1 }.encode()),
+        (
+            "counters",
+            counters_key().to_vec(),
+            Counters { rows_in: 300, late: 2, rows_out: 1, ..Counters::default() }.encode(),
+        ),
     ]
 }
 
@@ -139,9 +172,12 @@ fn what_an_epoch_writes_is_what_a_successor_finds() {
         assert_eq!(stored.take(TableId::META, &key, &value), Some(()), "{name}");
     }
     let frontier = Frontier::at(LanePoint::new(Position::new(7, 8), 9));
-    assert_eq!(stored.lanes.values().collect::<Vec<_>>(), [&(frontier, Watermark(12))]);
+    assert_eq!(
+        stored.lanes.values().collect::<Vec<_>>(),
+        [&LaneState { taken: frontier, watermark: Watermark(12), subs: Vec::new() }]
+    );
     assert_eq!(stored.outboxed, frontier);
-    assert_eq!(stored.counters, Counters { rows_in: 300, late: 2, rows_out: 1 });
+    assert_eq!(stored.counters, Counters { rows_in: 300, late: 2, rows_out: 1, ..Counters::default() });
     assert_eq!(stored.taken["out"], 300);
     let cursor = stored.cursors["out"];
     assert_eq!((cursor.phase, cursor.fence), (CursorPhase::Open, Some(Fence(11))));
@@ -202,7 +238,6 @@ fn a_row_of_an_unknown_kind_or_table_is_refused() {
     let refused = |table, key: &[u8]| assert_eq!(Stored::default().take(table, key, b""), None);
     refused(TableId::META, b"");
     refused(TableId::META, b"x");
-    refused(TableId::TIMERS, b"a timer");
     refused(TableId(9), b"");
 }
 

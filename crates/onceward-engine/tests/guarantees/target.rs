@@ -36,7 +36,7 @@ impl Target {
                 self.marker = Some(*next);
                 Ok(TargetAnswer::Done)
             }
-            TargetCall::PlainWrite(block) => {
+            TargetCall::SequenceWrite { block, .. } | TargetCall::PlainWrite(block) => {
                 self.rows.extend(block.rows().map(|(_, row)| text(row)));
                 Ok(TargetAnswer::Done)
             }
@@ -51,6 +51,7 @@ pub fn kind(call: &TargetCall) -> &'static str {
         TargetCall::ReadMarker => "read marker",
         TargetCall::CreateMarker(_) => "create marker",
         TargetCall::Write { .. } => "write",
+        TargetCall::SequenceWrite { .. } => "sequence write",
         TargetCall::PlainWrite(_) => "plain write",
     }
 }

@@ -172,7 +172,7 @@ impl World {
     }
     /// Asks every job to stop.
     pub fn stop_all(&mut self) {
-        self.numbers().for_each(|number| self.handle(number, Event::Stop));
+        self.numbers().for_each(|number| self.handle(number, Event::Stop { drain: false }));
     }
 
     /// Hands a job an event and takes what it asks for.
@@ -477,7 +477,7 @@ impl World {
         let stream = sources.chain(computations).nth(lane.stream as usize).unwrap();
         let key = lane_key(stream, &self.partitions[lane.producer as usize].id);
         let stored = self.shelves[lane.consumer as usize].stored();
-        stored.lanes.get(&key).map_or(Frontier::START, |(frontier, _)| *frontier)
+        stored.lanes.get(&key).map_or(Frontier::START, |lane| lane.taken)
     }
     /// The numbers of the key ranges.
     pub fn keyed(&self) -> Vec<u32> {

@@ -1,14 +1,10 @@
 //! Rows to the bytes of a table: JSON lines, or CSV with a header line, compressed or not.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::fmt;
 
 use memchr::{memchr, memchr3};
-use onceward_connector::{ConnectorError, SinkBlock};
+use onceward_connector::{ConnectorError, Fields, SinkBlock};
 use onceward_protocol::Position;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use crate::compression::Compression;
 
@@ -26,7 +22,7 @@ pub enum TableFormat {
 pub struct Encoder {
     format: TableFormat,
     compression: Compression,
-    slots: HashMap<String, usize>,
+    fields: Fields,
 }
 
 impl Encoder {
@@ -36,8 +32,8 @@ impl Encoder {
             TableFormat::Jsonl => &[],
             TableFormat::Csv(columns) => columns,
         };
-        let slots = columns.iter().enumerate().map(|(slot, name)| (name.clone(), slot)).collect();
-        Encoder { format, compression, slots }
+        let fields = Fields::new(columns);
+        Encoder { format, compression, fields }
     }
     /// The extension of tables, without the leading dot.
     pub fn extension(&self) -> String {
@@ -67,10 +63,7 @@ impl Encoder {
 
     /// The columns' values in a row, in column order; `None` if absent or null.
     fn fields<'a>(&self, row: &'a [u8]) -> Result<Vec<Option<Cow<'a, str>>>, serde_json::Error> {
-        let mut input = serde_json::Deserializer::from_slice(row);
-        let values = Columns(&self.slots).deserialize(&mut input)?;
-        input.end()?;
-        values.into_iter().map(|value| value.map_or(Ok(None), |value| text(value.get()))).collect()
+        self.fields.of(row)?.into_iter().map(|value| value.map_or(Ok(None), text)).collect()
     }
 }
 
@@ -135,53 +128,6 @@ fn push_record<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = Option<Cow<'a
         out.extend_from_slice(b"\"\"");
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Picks columns out of a JSON object without parsing their values. Of equal keys the last wins.
-struct Columns<'s>(&'s HashMap<String, usize>);
-
-impl<'de> DeserializeSeed<'de> for Columns<'_> {
-    type Value = Vec<Option<&'de RawValue>>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Columns<'_> {
-    type Value = Vec<Option<&'de RawValue>>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = vec![None; self.0.len()];
-        while let Some(slot) = map.next_key_seed(Key(self.0))? {
-            let value: &'de RawValue = map.next_value()?;
-            if let Some(place) = slot.and_then(|slot| values.get_mut(slot)) {
-                *place = Some(value);
-            }
-        }
-        Ok(values)
-    }
-}
-
-/// Looks a key up without keeping it.
-struct Key<'s>(&'s HashMap<String, usize>);
-
-impl<'de> DeserializeSeed<'de> for Key<'_> {
-    type Value = Option<usize>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Key<'_> {
-    type Value = Option<usize>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field name")
-    }
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.get(name).copied())
-    }
 }
 
 #[cfg(test)]

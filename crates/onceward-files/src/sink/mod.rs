@@ -46,6 +46,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Path,
             required: true,
             default: None,
+            live: false,
             doc: "The folder for the files; it is made if it is not there.",
         },
         Field {
@@ -53,6 +54,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Enum(&["jsonl", "csv"]),
             required: true,
             default: None,
+            live: false,
             doc: "`jsonl`: one JSON object per line. `csv`: RFC 4180 with a header line in every file.",
         },
         Field {
@@ -60,6 +62,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::StringList,
             required: false,
             default: None,
+            live: false,
             doc: "The CSV columns in order; if unset, the fields of the input where they are known. Other fields are left out.",
         },
         Field {
@@ -67,6 +70,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Enum(&["none", "gzip", "zstd"]),
             required: false,
             default: Some("none"),
+            live: false,
             doc: "How files are compressed; adds `.gz` or `.zst` to their names.",
         },
         Field {
@@ -74,6 +78,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Duration,
             required: false,
             default: Some("60s"),
+            live: true,
             doc: "How long a table stays open after its first row.",
         },
         Field {
@@ -81,6 +86,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Integer { min: 1, max: 100_000_000 },
             required: false,
             default: Some("1000000"),
+            live: true,
             doc: "A table closes at this many rows.",
         },
         Field {
@@ -88,6 +94,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Size,
             required: false,
             default: Some("32MiB"),
+            live: true,
             doc: "A table closes at this many bytes of rows, before compression; at most 1GiB.",
         },
     ],

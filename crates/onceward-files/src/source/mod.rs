@@ -40,6 +40,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Path,
             required: true,
             default: None,
+            live: false,
             doc: "A file or a glob. `*` stays within one folder, `**` goes into folders of any depth.",
         },
         Field {
@@ -47,6 +48,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Enum(&["jsonl", "csv"]),
             required: true,
             default: None,
+            live: false,
             doc: "`jsonl`: one JSON object per line. `csv`: RFC 4180 records.",
         },
         Field {
@@ -54,6 +56,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Enum(&["auto", "none", "gzip", "zstd"]),
             required: false,
             default: Some("auto"),
+            live: false,
             doc: "`auto` goes by the extension: `.gz` is gzip, `.zst` is Zstandard, all else is not compressed.",
         },
         Field {
@@ -61,6 +64,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::EnumMap(FieldType::NAMES),
             required: false,
             default: None,
+            live: false,
             doc: "Types of CSV columns; a column without one is a string.",
         },
         Field {
@@ -68,6 +72,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::StringList,
             required: false,
             default: None,
+            live: false,
             doc: "An unquoted CSV field equal to one of these means that the field is absent.",
         },
         Field {
@@ -75,6 +80,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Char,
             required: false,
             default: Some(","),
+            live: false,
             doc: "The character between CSV fields.",
         },
         Field {
@@ -82,6 +88,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Bool,
             required: false,
             default: Some("true"),
+            live: false,
             doc: "Whether every CSV file starts with a line of column names.",
         },
         Field {
@@ -89,6 +96,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::StringList,
             required: false,
             default: None,
+            live: false,
             doc: "The CSV columns in file order; required with `header: false`, otherwise the header must equal it.",
         },
         Field {
@@ -96,6 +104,7 @@ static SCHEMA: ConfigSchema = ConfigSchema {
             kind: FieldKind::Bool,
             required: false,
             default: Some("true"),
+            live: false,
             doc: "`true`: files are complete and the source ends. `false`: files grow at their end and are followed.",
         },
     ],
@@ -111,6 +120,11 @@ impl SourceConnector for FileSourceConnector {
     fn promise(&self, config: &Config) -> Promise {
         let facts = facts(config.bool("bounded").unwrap_or(true));
         Promise { level: Level::ExactlyOnce, reason: facts.reason, conditions: facts.conditions }
+    }
+    /// Opening proves that the bytes before a place are the same, so a range that changed is never read again as if it
+    /// had not.
+    fn immutable(&self, _config: &Config) -> bool {
+        true
     }
     fn build(&self, config: &Config) -> Result<Arc<dyn Source>, ConnectorError> {
         Ok(Arc::new(FileSource::new(config, CHUNK_BYTES)?))

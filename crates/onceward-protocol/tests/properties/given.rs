@@ -3,7 +3,7 @@
 use onceward_protocol::identity::PartitionKind;
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{
-    Branch, Creation, Cursor, CursorPhase, Fence, Frontier, Generation, Head, LanePoint, MessageId,
+    Branch, Creation, Cursor, CursorPhase, Fence, Frontier, Generation, Head, KeyRange, LanePoint, MessageId,
     PartitionId, Position,
 };
 use proptest::collection::vec;
@@ -57,6 +57,9 @@ pub fn message_id() -> impl Strategy<Value = MessageId> {
         position,
         children,
     })
+}
+pub fn range() -> impl Strategy<Value = KeyRange> {
+    (number(), number()).prop_map(|(a, b)| KeyRange { first: a.min(b), last: a.max(b) })
 }
 pub fn generation() -> impl Strategy<Value = Generation> {
     (number(), number(), number()).prop_map(|(number, nonce, branch)| Generation {

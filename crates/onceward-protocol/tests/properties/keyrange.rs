@@ -3,6 +3,8 @@
 use onceward_protocol::{KeyRange, routing_hash};
 use proptest::prelude::*;
 
+use crate::given;
+
 /// Persisted for ever: a changed value here means that keys lose their state.
 #[test]
 fn the_routing_hash_never_changes() {
@@ -68,4 +70,34 @@ proptest! {
 #[test]
 fn there_is_always_at_least_one_range() {
     assert_eq!(KeyRange::split(0), [KeyRange { first: 0, last: u64::MAX }]);
+}
+
+proptest! {
+    #[test]
+    fn what_two_ranges_share_belongs_to_both_and_nothing_else_does(
+        a in given::range(), b in given::range(), hash in given::number()
+    ) {
+        let both = a.contains(hash) && b.contains(hash);
+        prop_assert_eq!(a.intersect(b).is_some_and(|range| range.contains(hash)), both);
+        prop_assert_eq!(a.intersect(b), b.intersect(a));
+        prop_assert_eq!(a.overlaps(b), a.intersect(b).is_some());
+    }
+
+    #[test]
+    fn a_range_is_as_wide_as_what_it_is_cut_into(range in given::range(), at in any::<u64>()) {
+        prop_assume!(range.first < at && at <= range.last);
+        let halves = [KeyRange { last: at - 1, ..range }, KeyRange { first: at, ..range }];
+        prop_assert!(halves[0].is_followed_by(halves[1]) && !halves[1].is_followed_by(halves[0]));
+        prop_assert_eq!(halves[0].width() + halves[1].width(), range.width());
+        prop_assert_eq!(KeyRange::ALL.width(), 1 << 64);
+    }
+
+    #[test]
+    fn ranges_come_back_and_sort_as_they_are_stored(a in given::range(), b in given::range()) {
+        prop_assert_eq!(KeyRange::decode(a.encode()), Some(a));
+        prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+        if a.first < a.last {
+            prop_assert_eq!(KeyRange::decode(KeyRange { first: a.last, last: a.first }.encode()), None);
+        }
+    }
 }

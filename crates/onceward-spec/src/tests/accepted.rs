@@ -5,13 +5,21 @@ use std::path::PathBuf;
 use onceward_connector::ConfigValue;
 use onceward_protocol::guarantee::Level;
 
-use super::{FLIGHTS, accepted, flights, parse_with};
+use super::{AGGREGATE, FLIGHTS, accepted, flights, parse_with};
 use crate::keys::TABLES;
 use crate::table::{Shape, Table};
 use crate::{
-    AggregateFunction, AggregateSpec, EpochLimits, EventTimeSpec, Expression, Place, StepSpec,
-    parse_duration, parse_size, stream_shape,
+    AggregateFunction, AggregateSpec, AtMostOnceSpec, DedupMode, DedupSpec, EpochLimits, EventTimeSpec,
+    Expression, FunctionRef, KeyedSpec, OperatorSpec, Place, ProcessSpec, ProcessingMode, Producer, StepSpec,
+    WindowsSpec, parse_duration, parse_size, stream_shape, streams,
 };
+
+fn windows(keyed: &KeyedSpec) -> &WindowsSpec {
+    match &keyed.operator {
+        OperatorSpec::Windows(windows) => windows,
+        OperatorSpec::Process(process) => panic!("{process:?}"),
+    }
+}
 
 fn expression(text: &str, line: u32, column: u32) -> Expression {
     Expression { text: text.to_owned(), place: Place { line, column } }
@@ -27,12 +35,18 @@ fn the_flights_manifest_gives_its_model() {
     assert_eq!(pipeline.require, Some(Level::ExactlyOnce));
     assert_eq!(pipeline.epoch, EpochLimits::default());
     assert_eq!(pipeline.shutdown_timeout_us, 600_000_000);
+    assert_eq!((pipeline.replicas, pipeline.replay_check), (None, 1000));
 
     let source = &pipeline.sources[0];
     assert_eq!((source.name.as_str(), source.connector.as_str()), ("flights", "file"));
     assert_eq!(source.place, Place { line: 8, column: 5 });
-    let time = EventTimeSpec { field: "time_hour".to_owned(), out_of_orderness_us: 86_400_000_000 };
+    let time = EventTimeSpec {
+        field: "time_hour".to_owned(),
+        out_of_orderness_us: 86_400_000_000,
+        idle_after_us: None,
+    };
     assert_eq!(source.event_time, Some(time));
+    assert!(!source.materialise);
     assert_eq!(source.config.path("path"), Some(&PathBuf::from("/base/data/flights-*.csv.zst")));
     assert_eq!(source.config.string("format"), Some("csv"));
     assert_eq!(source.config.list("nullValues"), ["NA"]);
@@ -49,10 +63,14 @@ fn the_flights_manifest_gives_its_model() {
     let keyed = by_carrier.keyed.as_ref().expect("keyed");
     assert_eq!(keyed.group_by, ["carrier"]);
     assert_eq!(keyed.partitions, 4);
-    assert_eq!((keyed.window_us, keyed.allowed_lateness_us), (3_600_000_000, 0));
+    assert_eq!((keyed.min_partitions, keyed.max_partitions), (4, 4));
+    let none = DedupSpec { mode: DedupMode::Frontier, by: Vec::new(), keep_us: 86_400_000_000 };
+    assert_eq!((&keyed.dedup, keyed.processing_mode), (&none, ProcessingMode::ExactlyOnce));
+    let windows = windows(keyed);
+    assert_eq!((windows.window_us, windows.allowed_lateness_us, &windows.late), (3_600_000_000, 0, &None));
     let call = |function, argument| AggregateSpec { function, argument };
     assert_eq!(
-        keyed.compute,
+        windows.compute,
         [
             ("flights".to_owned(), call(AggregateFunction::Count, None)),
             ("mean_delay".to_owned(), call(AggregateFunction::Avg, Some(expression("arr_delay", 26, 54)))),
@@ -61,7 +79,8 @@ fn the_flights_manifest_gives_its_model() {
     );
 
     let sink = &pipeline.sinks[0];
-    assert_eq!((sink.name.as_str(), sink.connector.as_str(), sink.delivery), ("hourly", "file", None));
+    assert_eq!((sink.name.as_str(), sink.connector.as_str()), ("hourly", "file"));
+    assert_eq!((sink.delivery, sink.at_most_once), (None, None));
     assert_eq!(sink.config.path("path"), Some(&PathBuf::from("/base/out/hourly")));
     assert_eq!(sink.config.duration("rollInterval"), Some(60_000_000));
     assert_eq!(sink.config.size("maxSize"), Some(32 << 20));
@@ -83,18 +102,39 @@ fn the_defaults_of_the_tables_are_those_of_the_model() {
     let keyed = accepted(FLIGHTS).pipeline.computations[1].keyed.clone().expect("keyed");
     assert_eq!(default(table("computation"), "partitions").parse(), Ok(keyed.partitions));
     let lateness = parse_duration(default(table("aggregate"), "allowedLateness"));
-    assert_eq!(lateness, Some(keyed.allowed_lateness_us));
+    assert_eq!(lateness, Some(windows(&keyed).allowed_lateness_us));
+    assert_eq!(parse_duration(default(table("computation"), "dedupFor")), Some(keyed.dedup.keep_us));
+    assert_eq!(default(table("computation"), "inputDedup"), "auto");
+    assert_eq!(default(table("computation"), "processingMode"), "exactly_once");
+    assert_eq!(default(table("spec"), "replayCheck").parse(), Ok(accepted(FLIGHTS).pipeline.replay_check));
+    assert_eq!(default(table("source"), "materialise"), "false");
+    let text = flights(&[
+        ("  require: exactly_once\n", ""),
+        ("format: jsonl }", "format: jsonl }\n      delivery: at_most_once"),
+    ]);
+    let strategy = accepted(&text).pipeline.sinks[0].at_most_once.expect("at most once");
+    let limits = table("atMostOnceStrategy");
+    assert_eq!(default(limits, "enabled"), "false");
+    assert_eq!(parse_size(default(limits, "totalQueueBytesLimit")), Some(strategy.queue_bytes));
+    assert_eq!(parse_duration(default(limits, "suspendDestructionDuration")), Some(strategy.suspend_us));
     assert_eq!(parse_duration(default(table("eventTime"), "outOfOrderness")), Some(0));
     // No other key has a default that this test would miss.
     let count = TABLES.iter().flat_map(|table| table.keys).filter(|key| key.default.is_some()).count();
-    assert_eq!(count, 7);
+    assert_eq!(count, 15);
     let words = TABLES.iter().flat_map(|table| table.keys).filter_map(|key| match key.shape {
-        Shape::Word(words) => Some(words),
+        Shape::Word(words) if !["inputDedup", "processingMode"].contains(&key.name) => Some(words),
         _ => None,
     });
     for word in words.flatten() {
         assert!(Level::parse(word).is_some(), "{word}");
     }
+}
+
+#[test]
+fn the_keys_that_need_a_grouping_are_those_behind_it_in_the_table() {
+    let table = *TABLES.iter().find(|table| table.name == "computation").expect("a table");
+    let behind: Vec<&str> = table.names().skip_while(|name| *name != "groupBy").skip(1).collect();
+    assert_eq!(behind, crate::grouping::GROUPED);
 }
 
 #[test]
@@ -113,8 +153,8 @@ fn everything_that_can_be_given_is_read() {
     assert_eq!(pipeline.epoch, EpochLimits { interval_us: 1_500_000, max_rows: 7, max_bytes: 2048 });
     assert_eq!(pipeline.shutdown_timeout_us, 60_000_000);
     let keyed = pipeline.computations[1].keyed.as_ref().expect("keyed");
-    assert_eq!((keyed.partitions, keyed.window_us), (16, 5_400_000_000));
-    assert_eq!(keyed.allowed_lateness_us, 600_000_000);
+    assert_eq!((keyed.partitions, windows(keyed).window_us), (16, 5_400_000_000));
+    assert_eq!(windows(keyed).allowed_lateness_us, 600_000_000);
     assert_eq!(keyed.group_by, ["carrier", "origin"]);
     assert_eq!(pipeline.sinks[0].delivery, Some(Level::AtLeastOnce));
     assert_eq!(pipeline.sinks[0].config.size("maxSize"), Some(100));
@@ -254,4 +294,214 @@ fn a_grouping_may_have_steps_behind_it_and_sources_join_before_it() {
     let errors = parse_with(&untimed, &[]).expect_err("refused");
     assert_eq!(errors.items.len(), 1, "{errors}");
     assert_eq!((errors.items[0].code, errors.items[0].path.as_str()), ("OW-1063", "spec.sources.more"));
+}
+
+#[test]
+fn what_runs_the_pipeline_is_read() {
+    let text = flights(&[
+        ("  require: exactly_once\n", "  replicas: 3\n  replayCheck: 0\n"),
+        ("outOfOrderness: 24h }", "outOfOrderness: 24h, idleAfter: 10m }\n      materialise: true"),
+        ("groupBy: [carrier]", "groupBy: [carrier]\n      minPartitions: 2\n      maxPartitions: 64"),
+    ]);
+    let pipeline = accepted(&text).pipeline;
+    assert_eq!((pipeline.replicas, pipeline.replay_check), (Some(3), 0));
+    assert!(pipeline.sources[0].materialise);
+    assert_eq!(
+        pipeline.sources[0].event_time.as_ref().and_then(|time| time.idle_after_us),
+        Some(600_000_000)
+    );
+    let keyed = pipeline.computations[1].keyed.as_ref().expect("keyed");
+    assert_eq!((keyed.min_partitions, keyed.partitions, keyed.max_partitions), (2, 4, 64));
+    accepted(&flights(&[(
+        "groupBy:",
+        "partitions: 3\n      minPartitions: 3\n      maxPartitions: 3\n      groupBy:",
+    )]));
+    // A bound that is not given is the number itself.
+    let text =
+        flights(&[("groupBy: [carrier]", "groupBy: [carrier]\n      partitions: 8\n      maxPartitions: 9")]);
+    let keyed = accepted(&text).pipeline.computations[1].keyed.clone().expect("keyed");
+    assert_eq!((keyed.min_partitions, keyed.partitions, keyed.max_partitions), (8, 8, 9));
+}
+
+#[test]
+fn auto_dedup_is_full_exactly_with_an_id_of_the_clients() {
+    let dedup = |more: &str| {
+        let text = flights(&[("groupBy: [carrier]", &format!("groupBy: [carrier]{more}"))]);
+        accepted(&text).pipeline.computations[1].keyed.clone().expect("keyed").dedup
+    };
+    let day = 86_400_000_000;
+    for (more, mode, by, keep_us) in [
+        ("", DedupMode::Frontier, &[][..], day),
+        ("\n      inputDedup: auto", DedupMode::Frontier, &[], day),
+        ("\n      inputDedup: frontier", DedupMode::Frontier, &[], day),
+        ("\n      inputDedup: full", DedupMode::Full, &[], day),
+        ("\n      dedupBy: [tailnum, flight]", DedupMode::Full, &["tailnum", "flight"], day),
+        (
+            "\n      dedupBy: [id]\n      inputDedup: auto\n      dedupFor: 1h",
+            DedupMode::Full,
+            &["id"],
+            day / 24,
+        ),
+        ("\n      dedupBy: [id]\n      inputDedup: full", DedupMode::Full, &["id"], day),
+    ] {
+        let by = by.iter().map(|field| (*field).to_owned()).collect();
+        assert_eq!(dedup(more), DedupSpec { mode, by, keep_us }, "{more}");
+    }
+    let text = flights(&[(
+        "groupBy: [carrier]",
+        "groupBy: [carrier]\n      processingMode: at_least_once_consistent",
+    )]);
+    let keyed = accepted(&text).pipeline.computations[1].keyed.clone().expect("keyed");
+    assert_eq!(keyed.processing_mode, ProcessingMode::AtLeastOnceConsistent);
+}
+
+#[test]
+fn functions_are_read_with_their_settings() {
+    let text = flights(&[
+        ("- filter: has(arr_delay)", "- function: split"),
+        (
+            AGGREGATE,
+            "      process: { function: dedupe, config: { b: \"x\", a: 0.50, 'any key': true, e: '' } }\n",
+        ),
+    ]);
+    let pipeline = accepted(&text).pipeline;
+    let place = |line, column| Place { line, column };
+    let split = FunctionRef { name: "split".to_owned(), place: place(20, 21) };
+    assert_eq!(pipeline.computations[0].steps, [StepSpec::Function(split)]);
+    let keyed = pipeline.computations[1].keyed.as_ref().expect("keyed");
+    let function = FunctionRef { name: "dedupe".to_owned(), place: place(24, 28) };
+    let config = [("b", "x"), ("a", "0.50"), ("any key", "true"), ("e", "")];
+    let config = config.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    assert_eq!(keyed.operator, OperatorSpec::Process(ProcessSpec { function, config }));
+    assert_eq!(stream_shape(&pipeline, &pipeline.sinks[0].inputs).columns, None);
+}
+
+#[test]
+fn behind_a_function_any_field_may_be_read() {
+    let steps = "- map: { carrier: carrier }\n        - function: split\n        - filter: whatever > 1";
+    accepted(&flights(&[("- filter: has(arr_delay)", steps)]));
+}
+
+#[test]
+fn a_function_needs_no_event_time_and_its_key_may_have_any_name() {
+    accepted(&flights(&[
+        ("      eventTime: { field: time_hour, outOfOrderness: 24h }\n", ""),
+        ("[carrier]", "[window_start]"),
+        (AGGREGATE, "      process: { function: dedupe }\n"),
+    ]));
+}
+
+#[test]
+fn late_rows_are_a_stream_of_their_own() {
+    let text = flights(&[
+        ("filter: has(arr_delay)", "map: { carrier: carrier, arr_delay: arr_delay }"),
+        ("window: { tumbling: 1h }", "window: { tumbling: 1h }\n        late: too_late"),
+        (
+            "  sinks:\n",
+            "    counted: { inputs: [too_late], groupBy: [carrier], aggregate: { window: { tumbling: 1d }, compute: { n: count() } } }\n  sinks:\n    raw: { inputs: [too_late], type: stdout }\n    all: { inputs: [counted], type: stdout }\n",
+        ),
+        ("  require: exactly_once\n", ""),
+    ]);
+    let parsed = accepted(&text);
+    assert_eq!(parsed.warnings, []);
+    let pipeline = parsed.pipeline;
+    assert_eq!(pipeline.computations[1].late(), Some("too_late"));
+    let streams = streams(&pipeline);
+    assert_eq!(streams.len(), 5);
+    assert!(matches!(streams["too_late"], Producer::Late(by) if by.name == "by_carrier"));
+    assert!(matches!(streams["by_carrier"], Producer::Computation(by) if by.name == "by_carrier"));
+    assert!(matches!(streams["flights"], Producer::Source(_)));
+    // They are as they were behind the steps.
+    let columns = stream_shape(&pipeline, &["too_late".to_owned()]).columns;
+    assert_eq!(columns, Some(vec!["carrier".to_owned(), "arr_delay".to_owned()]));
+    // Who reads them alone reads the computation.
+    let alone = flights(&[
+        ("  require: exactly_once\n", ""),
+        ("window: { tumbling: 1h }", "window: { tumbling: 1h }\n        late: too_late"),
+        ("inputs: [by_carrier]", "inputs: [too_late]"),
+    ]);
+    assert_eq!(accepted(&alone).warnings, []);
+    // Nobody reads them.
+    let unread = text
+        .replace("[too_late], type", "[by_carrier], type")
+        .replace("[too_late], groupBy", "[arrived], groupBy");
+    let warnings = accepted(&unread).warnings;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(
+        (warnings[0].code, warnings[0].path.as_str()),
+        ("OW-1053", "spec.computations.by_carrier.aggregate.late")
+    );
+}
+
+#[test]
+fn windows_may_follow_windows_without_the_time_of_the_source() {
+    let again = "    again:\n      inputs: [by_carrier]\n      groupBy: [worst]\n      aggregate: { window: { tumbling: 1d }, compute: { n: count() } }\n  sinks:";
+    let text =
+        flights(&[("  sinks:", again), ("inputs: [by_carrier]\n      type", "inputs: [again]\n      type")]);
+    let pipeline = accepted(&text).pipeline;
+    let columns = stream_shape(&pipeline, &["again".to_owned()]).columns;
+    assert_eq!(columns, Some(["worst", "window_start", "window_end", "n"].map(str::to_owned).to_vec()));
+    // The fields of a window are known: what the second one groups by must be among them.
+    let errors = parse_with(&text.replace("[worst]", "[origin]"), &[]).expect_err("refused");
+    assert_eq!(errors.items[0].code, "OW-1065", "{errors}");
+}
+
+#[test]
+fn event_time_is_needed_by_windows_and_by_ids_of_clients() {
+    // Only the first window is named as the one that misses the time; late rows have the source's time.
+    let text = flights(&[
+        ("      eventTime: { field: time_hour, outOfOrderness: 24h }\n", ""),
+        ("window: { tumbling: 1h }", "window: { tumbling: 1h }\n        late: too_late"),
+        (
+            "  sinks:",
+            "    again:\n      inputs: [too_late]\n      groupBy: [x]\n      aggregate: { window: { tumbling: 1d }, compute: { n: count() } }\n  sinks:",
+        ),
+    ]);
+    let errors = parse_with(&text, &[]).expect_err("refused");
+    assert_eq!(errors.items.len(), 1, "{errors}");
+    assert!(errors.items[0].message.contains("behind it `by_carrier` computes over windows"), "{errors}");
+    // Behind a function the time is that of the message.
+    let function = text.replace(
+        "      aggregate:\n        window: { tumbling: 1h }\n        late: too_late\n        compute: { flights: count(), mean_delay: avg(arr_delay), worst: max(arr_delay) }\n",
+        "      process: { function: dedupe }\n",
+    ).replace("inputs: [too_late]", "inputs: [by_carrier]");
+    let errors = parse_with(&function, &[]).expect_err("refused");
+    assert!(errors.items[0].message.contains("behind it `again` computes over windows"), "{errors}");
+    let ids = function.replace(
+        "      aggregate: { window: { tumbling: 1d }, compute: { n: count() } }\n",
+        "      dedupBy: [id]\n      process: { function: dedupe }\n",
+    );
+    let errors = parse_with(&ids, &[]).expect_err("refused");
+    assert_eq!(errors.items.len(), 1, "{errors}");
+    assert!(errors.items[0].message.contains("behind it `again` remembers ids"), "{errors}");
+}
+
+#[test]
+fn at_most_once_is_chosen_in_either_of_two_ways() {
+    let with = |more: &str| {
+        let text = flights(&[
+            ("  require: exactly_once\n", ""),
+            ("format: jsonl }", &format!("format: jsonl }}{more}")),
+        ]);
+        let sink = accepted(&text).pipeline.sinks[0].clone();
+        (sink.delivery, sink.at_most_once)
+    };
+    let default = AtMostOnceSpec { queue_bytes: 64 << 20, suspend_us: 10_000_000 };
+    let small = AtMostOnceSpec { queue_bytes: 1024, suspend_us: 0 };
+    let chosen = |limits| (Some(Level::AtMostOnce), Some(limits));
+    assert_eq!(with("\n      delivery: at_most_once"), chosen(default));
+    assert_eq!(with("\n      atMostOnceStrategy: { enabled: true }"), chosen(default));
+    assert_eq!(
+        with("\n      delivery: at_most_once\n      atMostOnceStrategy: { enabled: true }"),
+        chosen(default)
+    );
+    let limits = "totalQueueBytesLimit: 1KiB, suspendDestructionDuration: 0s";
+    assert_eq!(
+        with(&format!("\n      delivery: at_most_once\n      atMostOnceStrategy: {{ {limits} }}")),
+        chosen(small)
+    );
+    assert_eq!(with(&format!("\n      atMostOnceStrategy: {{ enabled: true, {limits} }}")), chosen(small));
+    // Kept for later.
+    assert_eq!(with(&format!("\n      atMostOnceStrategy: {{ enabled: false, {limits} }}")), (None, None));
+    assert_eq!(with("\n      delivery: effectively_once"), (Some(Level::EffectivelyOnce), None));
 }

@@ -2,8 +2,10 @@
 
 mod accepted;
 mod canonical;
+mod change;
 mod docs;
 mod guarantees;
+mod outbox;
 mod refused;
 mod robust;
 mod schema;
@@ -12,8 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use onceward_connector::{
-    Codec, Config, ConfigSchema, ConnectorError, Field, FieldKind, FieldType, Registry, Sink, SinkConnector,
-    Source, SourceConnector, SourceFacts, SourceReader, StreamShape, Writer,
+    Codec, Config, ConfigSchema, ConnectorError, Context, Field, FieldKind, FieldType, Function,
+    FunctionError, Message, MessageFunction, ProcessFunction, Registry, Sink, SinkConnector, Source,
+    SourceConnector, SourceFacts, SourceReader, StreamShape, Writer,
 };
 use onceward_protocol::guarantee::{Level, Promise};
 use onceward_protocol::{Position, SinkIdentity};
@@ -54,20 +57,35 @@ spec:
       config: { path: out/hourly, format: jsonl }
 "#;
 
+/// The whole aggregate in it.
+pub(super) const AGGREGATE: &str = "      aggregate:\n        window: { tumbling: 1h }\n        compute: { flights: count(), mean_delay: avg(arr_delay), worst: max(arr_delay) }\n";
+
 const fn field(name: &'static str, kind: FieldKind, default: Option<&'static str>) -> Field {
-    Field { name, kind, required: false, default, doc: "For tests." }
+    Field { name, kind, required: false, default, live: false, doc: "For tests." }
+}
+
+const fn live(name: &'static str, kind: FieldKind, default: Option<&'static str>) -> Field {
+    Field { live: true, ..field(name, kind, default) }
 }
 
 static FILE_SOURCE: ConfigSchema = ConfigSchema {
     connector: "file",
     doc: "Files.",
     fields: &[
-        Field { name: "path", kind: FieldKind::Path, required: true, default: None, doc: "Where." },
+        Field {
+            name: "path",
+            kind: FieldKind::Path,
+            required: true,
+            default: None,
+            live: false,
+            doc: "Where.",
+        },
         Field {
             name: "format",
             kind: FieldKind::Enum(&["jsonl", "csv"]),
             required: true,
             default: None,
+            live: false,
             doc: "How.",
         },
         field("types", FieldKind::EnumMap(FieldType::NAMES), None),
@@ -82,18 +100,26 @@ static FILE_SINK: ConfigSchema = ConfigSchema {
     connector: "file",
     doc: "Files.",
     fields: &[
-        Field { name: "path", kind: FieldKind::Path, required: true, default: None, doc: "Where." },
+        Field {
+            name: "path",
+            kind: FieldKind::Path,
+            required: true,
+            default: None,
+            live: false,
+            doc: "Where.",
+        },
         Field {
             name: "format",
             kind: FieldKind::Enum(&["jsonl", "csv"]),
             required: true,
             default: None,
+            live: false,
             doc: "How.",
         },
         field("columns", FieldKind::StringList, None),
-        field("rollInterval", FieldKind::Duration, Some("60s")),
-        field("maxRows", FieldKind::Integer { min: 1, max: 10_000_000 }, Some("1000000")),
-        field("maxSize", FieldKind::Size, Some("32MiB")),
+        live("rollInterval", FieldKind::Duration, Some("60s")),
+        live("maxRows", FieldKind::Integer { min: 1, max: 10_000_000 }, Some("1000000")),
+        live("maxSize", FieldKind::Size, Some("32MiB")),
     ],
 };
 
@@ -146,6 +172,9 @@ impl SourceConnector for FileSource {
     fn promise(&self, _: &Config) -> Promise {
         promise(Level::ExactlyOnce, "files are read by ranges", &["the files stay as they are"])
     }
+    fn immutable(&self, config: &Config) -> bool {
+        config.string("label") != Some("grows")
+    }
     fn build(&self, config: &Config) -> Result<Arc<dyn Source>, ConnectorError> {
         if config.string("format") == Some("jsonl") && !config.map("types").is_empty() {
             return Err(ConnectorError::config("OW-3001", "types", "only CSV columns have types"));
@@ -189,11 +218,33 @@ impl SinkConnector for StdoutSink {
     }
 }
 
+impl MessageFunction for Nothing {
+    fn on_message(&self, _: &Message<'_>, _: &mut dyn FnMut(&[u8])) -> Result<(), FunctionError> {
+        Ok(())
+    }
+}
+
+impl ProcessFunction for Nothing {
+    fn on_message(&mut self, _: &Message<'_>, _: &mut dyn Context) -> Result<(), FunctionError> {
+        Ok(())
+    }
+}
+
+fn make(config: &[(String, String)]) -> Result<Box<dyn ProcessFunction>, FunctionError> {
+    match config.iter().find(|(key, _)| key == "gap") {
+        Some((_, gap)) if gap.parse::<u32>().is_err() => Err(FunctionError::new(format!("gap is {gap}"))),
+        _ => Ok(Box::new(Nothing)),
+    }
+}
+
 pub(super) fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.add_source(Arc::new(FileSource));
     registry.add_sink(Arc::new(FileSink));
     registry.add_sink(Arc::new(StdoutSink));
+    registry.add_function("split", Function::Message(Arc::new(Nothing)));
+    registry.add_function("dedupe", Function::Process(Arc::new(make)));
+    registry.add_function("sessions", Function::Process(Arc::new(make)));
     registry
 }
 

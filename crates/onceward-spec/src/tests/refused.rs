@@ -1,6 +1,6 @@
 //! What is refused: with which code, at which line and column, with what help.
 
-use super::{FLIGHTS, flights, parse_with};
+use super::{AGGREGATE, FLIGHTS, flights, parse_with};
 use crate::{Diagnostic, Place, render};
 
 /// The only problem of a manifest.
@@ -225,7 +225,7 @@ fn every_bad_manifest_is_refused_at_its_place() {
             "where",
             "OW-1020",
             "spec.computations.arrived.steps[0].where",
-            "`filter` or `map`",
+            "`filter`, `map` or `function`",
         ),
         // Names.
         (
@@ -373,16 +373,6 @@ fn every_bad_manifest_is_refused_at_its_place() {
             "does nothing",
         ),
         (
-            &[(
-                "  sinks:",
-                "    again:\n      inputs: [by_carrier]\n      groupBy: [worst]\n      aggregate: { window: { tumbling: 1d }, compute: { n: count() } }\n  sinks:",
-            )],
-            "groupBy: [worst]",
-            "OW-1062",
-            "spec.computations.again.groupBy",
-            "`by_carrier` has grouped already",
-        ),
-        (
             &[("      eventTime: { field: time_hour, outOfOrderness: 24h }\n", "")],
             "flights:",
             "OW-1063",
@@ -496,12 +486,24 @@ fn every_bad_manifest_is_refused_at_its_place() {
         ),
         (
             &[("format: jsonl }", "format: jsonl }\n      delivery: at_most_once")],
-            "at_most_once",
+            "exactly_once",
+            "OW-1081",
+            "spec.require",
+            "the weakest element is sink hourly, because the manifest asks for it",
+        ),
+        (
+            &[("format: jsonl }", "format: jsonl }\n      delivery: twice")],
+            "twice\n",
             "OW-1024",
             "spec.sinks.hourly.delivery",
-            "`exactly_once` or `at_least_once`",
+            "`exactly_once`, `effectively_once`, `at_least_once` or `at_most_once`",
         ),
     ];
+    refuses(cases);
+}
+
+/// Every manifest has one problem: this one.
+fn refuses(cases: &[Case<'_>]) {
     let mut wrong = Vec::new();
     for (changes, mark, code, path, part) in cases {
         let text = flights(changes);
@@ -518,6 +520,409 @@ fn every_bad_manifest_is_refused_at_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_bad_limit_is_refused_at_its_place() {
+    refuses(&[
+        (&[("  require:", "  replicas: 0\n  require:")], "0\n", "OW-1023", "spec.replicas", "from 1 to 256"),
+        (
+            &[("  require:", "  replicas: many\n  require:")],
+            "many",
+            "OW-1022",
+            "spec.replicas",
+            "whole number",
+        ),
+        (
+            &[("  require:", "  replayCheck: -1\n  require:")],
+            "-1",
+            "OW-1023",
+            "spec.replayCheck",
+            "at least 0",
+        ),
+        (
+            &[("  require:", "  replay_check: 1\n  require:")],
+            "replay_check",
+            "OW-1020",
+            "spec.replay_check",
+            "did you mean `replayCheck`?",
+        ),
+        (
+            &[("      eventTime:", "      materialise: yes\n      eventTime:")],
+            "yes",
+            "OW-1022",
+            "spec.sources.flights.materialise",
+            "`true` or `false`",
+        ),
+        (
+            &[("      eventTime:", "      materialize: true\n      eventTime:")],
+            "materialize",
+            "OW-1020",
+            "spec.sources.flights.materialize",
+            "did you mean `materialise`?",
+        ),
+        (
+            &[("24h }", "24h, idleAfter: 0s }")],
+            "0s",
+            "OW-1023",
+            "spec.sources.flights.eventTime.idleAfter",
+            "at least `1ms`",
+        ),
+        (
+            &[("groupBy:", "minPartitions: 5\n      groupBy:")],
+            "5\n",
+            "OW-1067",
+            "spec.computations.by_carrier.minPartitions",
+            "`partitions` is not given and so 4: expected at most 4; change it, or set `partitions: 5`",
+        ),
+        (
+            &[("groupBy:", "partitions: 8\n      maxPartitions: 7\n      groupBy:")],
+            "7\n",
+            "OW-1067",
+            "spec.computations.by_carrier.maxPartitions",
+            "`partitions` is 8: expected at least 8",
+        ),
+        (
+            &[("groupBy:", "maxPartitions: 2000\n      groupBy:")],
+            "2000",
+            "OW-1023",
+            "spec.computations.by_carrier.maxPartitions",
+            "from 1 to 1024",
+        ),
+        (
+            &[("      steps:\n", "      maxPartitions: 8\n      steps:\n")],
+            "maxPartitions",
+            "OW-1060",
+            "spec.computations.arrived.maxPartitions",
+            "only keys are spread over partitions",
+        ),
+    ]);
+}
+
+#[test]
+fn every_bad_function_is_refused_at_its_place() {
+    refuses(&[
+        (
+            &[("filter: has(arr_delay)", "function: spilt")],
+            "spilt",
+            "OW-1043",
+            "spec.computations.arrived.steps[0].function",
+            "expected a message function that is registered: `split`; did you mean `split`?",
+        ),
+        (
+            &[("filter: has(arr_delay)", "function: dedupe")],
+            "dedupe",
+            "OW-1043",
+            "spec.computations.arrived.steps[0].function",
+            "found a text `dedupe`, a process function, expected a message function",
+        ),
+        (
+            &[("filter: has(arr_delay)", "function: [split]")],
+            "[split]",
+            "OW-1022",
+            "spec.computations.arrived.steps[0].function",
+            "expected a text",
+        ),
+        (
+            &[(AGGREGATE, "      process: { function: nobody }\n")],
+            "nobody",
+            "OW-1043",
+            "spec.computations.by_carrier.process.function",
+            "registered: `dedupe` or `sessions`; functions are written in Rust",
+        ),
+        (
+            &[(AGGREGATE, "      process: { function: split }\n")],
+            "split",
+            "OW-1043",
+            "spec.computations.by_carrier.process.function",
+            "put it into `steps`",
+        ),
+        (
+            &[(AGGREGATE, "      process: { config: { a: b } }\n")],
+            "process",
+            "OW-1021",
+            "spec.computations.by_carrier.process.function",
+            "is required",
+        ),
+        (
+            &[(AGGREGATE, "      process: { function: sessions, config: { gap: wide } }\n")],
+            "config: { gap",
+            "OW-1044",
+            "spec.computations.by_carrier.process.config",
+            "does not take its settings: gap is wide",
+        ),
+        (
+            &[(AGGREGATE, "      process: { function: sessions, config: { gap: [1] } }\n")],
+            "[1]",
+            "OW-1022",
+            "spec.computations.by_carrier.process.config.gap",
+            "a text, a number or a boolean",
+        ),
+        (
+            &[("      aggregate:", "      process: { function: dedupe }\n      aggregate:")],
+            "process",
+            "OW-1066",
+            "spec.computations.by_carrier.process",
+            "`aggregate` and `process`, expected one of them",
+        ),
+        (
+            &[(AGGREGATE, "")],
+            "groupBy",
+            "OW-1060",
+            "spec.computations.by_carrier.groupBy",
+            "no `aggregate` and no `process`",
+        ),
+        (
+            &[("      steps:\n", "      process: { function: dedupe }\n      steps:\n")],
+            "process",
+            "OW-1060",
+            "spec.computations.arrived.process",
+            "add `groupBy`",
+        ),
+    ]);
+}
+
+#[test]
+fn a_build_without_functions_says_so() {
+    let text = flights(&[("filter: has(arr_delay)", "function: split")]);
+    let input = crate::ManifestInput {
+        text: &text,
+        file_name: "p.yaml",
+        base_dir: std::path::Path::new("/base"),
+        sets: &[],
+        env: &|_| None,
+    };
+    let mut registry = onceward_connector::Registry::default();
+    for name in super::registry().source_names() {
+        registry.add_source(super::registry().source(name).expect("it is there").clone());
+    }
+    for name in super::registry().sink_names() {
+        registry.add_sink(super::registry().sink(name).expect("it is there").clone());
+    }
+    let errors = crate::parse(&input, &registry).expect_err("refused");
+    assert_eq!(errors.items.len(), 1, "{errors}");
+    let message = "found a text `split`, but no message function is registered in this build";
+    assert_eq!((errors.items[0].code, errors.items[0].message.as_str()), ("OW-1043", message));
+}
+
+#[test]
+fn every_bad_way_to_tell_repeats_is_refused_at_its_place() {
+    refuses(&[
+        (
+            &[("groupBy:", "inputDedup: frontier\n      dedupBy: [id]\n      groupBy:")],
+            "frontier",
+            "OW-1068",
+            "spec.computations.by_carrier.inputDedup",
+            "ids that clients choose have no order",
+        ),
+        (
+            &[("groupBy:", "dedupFor: 1h\n      groupBy:")],
+            "dedupFor",
+            "OW-1068",
+            "spec.computations.by_carrier.dedupFor",
+            "no `dedupBy`",
+        ),
+        (
+            &[("groupBy:", "dedupBy: [id, id]\n      groupBy:")],
+            "id]",
+            "OW-1068",
+            "spec.computations.by_carrier.dedupBy[1]",
+            "expected each field once",
+        ),
+        (
+            &[("groupBy:", "dedupBy: [id]\n      dedupFor: 0s\n      groupBy:")],
+            "0s",
+            "OW-1023",
+            "spec.computations.by_carrier.dedupFor",
+            "at least `1ms`",
+        ),
+        (
+            &[
+                ("filter: has(arr_delay)", "map: { carrier: carrier, arr_delay: arr_delay }"),
+                ("groupBy:", "dedupBy: [carier]\n      groupBy:"),
+            ],
+            "carier",
+            "OW-1065",
+            "spec.computations.by_carrier.dedupBy[0]",
+            "did you mean `carrier`?",
+        ),
+        (
+            &[("groupBy:", "inputDedup: compact\n      groupBy:")],
+            "compact",
+            "OW-1024",
+            "spec.computations.by_carrier.inputDedup",
+            "`auto`, `frontier` or `full`",
+        ),
+        (
+            &[("groupBy:", "processingMode: at_least_once\n      groupBy:")],
+            "at_least_once",
+            "OW-1024",
+            "spec.computations.by_carrier.processingMode",
+            "did you mean `at_least_once_consistent`?",
+        ),
+        (
+            &[("      steps:\n", "      processingMode: at_least_once_consistent\n      steps:\n")],
+            "processingMode",
+            "OW-1060",
+            "spec.computations.arrived.processingMode",
+            "only a computation with `groupBy`",
+        ),
+        (
+            &[("      eventTime:", "      processingMode: exactly_once\n      eventTime:")],
+            "processingMode",
+            "OW-1020",
+            "spec.sources.flights.processingMode",
+            "`processingMode` is a key of `computation`",
+        ),
+        (
+            &[("format: jsonl }", "format: jsonl }\n      processingMode: exactly_once")],
+            "processingMode",
+            "OW-1020",
+            "spec.sinks.hourly.processingMode",
+            "`processingMode` is a key of `computation`",
+        ),
+        (
+            &[("      steps:\n", "      dedupBy: [id]\n      steps:\n")],
+            "dedupBy",
+            "OW-1060",
+            "spec.computations.arrived.dedupBy",
+            "where keys are grouped",
+        ),
+        (
+            &[
+                ("      eventTime: { field: time_hour, outOfOrderness: 24h }\n", ""),
+                (AGGREGATE, "      dedupBy: [id]\n      process: { function: dedupe }\n"),
+            ],
+            "flights:",
+            "OW-1063",
+            "spec.sources.flights",
+            "`by_carrier` remembers ids (`dedupBy`) for a time; add to `flights`",
+        ),
+    ]);
+}
+
+#[test]
+fn every_bad_stream_of_late_rows_is_refused_at_its_place() {
+    refuses(&[
+        (
+            &[("window: {", "late: arrived\n        window: {")],
+            "arrived\n        window",
+            "OW-1026",
+            "spec.computations.by_carrier.aggregate.late",
+            "taken by `spec.computations.arrived`",
+        ),
+        (
+            &[
+                ("window: {", "late: x\n        window: {"),
+                (
+                    "  sinks:",
+                    "    again: { inputs: [arrived], groupBy: [a], aggregate: { late: x, window: { tumbling: 1d }, compute: { n: count() } } }\n  sinks:",
+                ),
+            ],
+            "x, window",
+            "OW-1026",
+            "spec.computations.again.aggregate.late",
+            "taken by `spec.computations.by_carrier.aggregate.late`",
+        ),
+        (
+            &[("window: {", "late: flights\n        window: {")],
+            "flights\n        window",
+            "OW-1026",
+            "spec.computations.by_carrier.aggregate.late",
+            "taken by `spec.sources.flights`",
+        ),
+        (
+            &[("window: {", "late: hourly\n        window: {")],
+            "hourly\n        window",
+            "OW-1026",
+            "spec.computations.by_carrier.aggregate.late",
+            "taken by `spec.sinks.hourly`",
+        ),
+        (
+            &[("window: {", "late: -x\n        window: {")],
+            "-x",
+            "OW-1025",
+            "spec.computations.by_carrier.aggregate.late",
+            "letters, digits",
+        ),
+        (
+            &[
+                ("window: {", "late: too_late\n        window: {"),
+                ("inputs: [by_carrier]", "inputs: [too_lat]"),
+            ],
+            "too_lat]",
+            "OW-1050",
+            "spec.sinks.hourly.inputs",
+            "did you mean `too_late`?",
+        ),
+        (
+            &[
+                ("window: {", "late: too_late\n        window: {"),
+                ("inputs: [flights]", "inputs: [flights, too_late]"),
+            ],
+            "[flights, too_late]",
+            "OW-1051",
+            "spec.computations.arrived.inputs",
+            "arrived -> by_carrier -> arrived",
+        ),
+    ]);
+}
+
+#[test]
+fn every_bad_at_most_once_is_refused_at_its_place() {
+    let strategy = |more: &'static str| [("format: jsonl }", more), ("  require: exactly_once\n", "")];
+    refuses(&[
+        (
+            &strategy(
+                "format: jsonl }\n      delivery: at_least_once\n      atMostOnceStrategy: { enabled: true }",
+            ),
+            "true }",
+            "OW-1082",
+            "spec.sinks.hourly.atMostOnceStrategy.enabled",
+            "beside `delivery: at_least_once`, expected `delivery: at_most_once` or none",
+        ),
+        (
+            &strategy(
+                "format: jsonl }\n      delivery: at_most_once\n      atMostOnceStrategy: { enabled: false }",
+            ),
+            "false }",
+            "OW-1082",
+            "spec.sinks.hourly.atMostOnceStrategy.enabled",
+            "which implies `enabled: true`",
+        ),
+        (
+            &strategy("format: jsonl }\n      atMostOnceStrategy: { totalQueueBytesLimit: 1MiB }"),
+            "{ totalQueue",
+            "OW-1082",
+            "spec.sinks.hourly.atMostOnceStrategy",
+            "limits of a delivery that is not chosen",
+        ),
+        (
+            &strategy(
+                "format: jsonl }\n      atMostOnceStrategy: { enabled: true, totalQueueBytesLimit: 0 }",
+            ),
+            "0 }",
+            "OW-1023",
+            "spec.sinks.hourly.atMostOnceStrategy.totalQueueBytesLimit",
+            "at least 1 bytes",
+        ),
+        (
+            &strategy(
+                "format: jsonl }\n      atMostOnceStrategy: { enabled: true, suspendDestructionDuration: 5 }",
+            ),
+            "5 }",
+            "OW-1022",
+            "spec.sinks.hourly.atMostOnceStrategy.suspendDestructionDuration",
+            "`5s` if it means seconds",
+        ),
+        (
+            &strategy("format: jsonl }\n      at_most_once_strategy: { enabled: true }"),
+            "at_most_once_strategy",
+            "OW-1020",
+            "spec.sinks.hourly.at_most_once_strategy",
+            "did you mean `atMostOnceStrategy`?",
+        ),
+    ]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{FLIGHTS, accepted, flights, parse_with, registry};
+use super::{AGGREGATE, FLIGHTS, accepted, flights, parse_with, registry};
 use crate::json_schema;
 use crate::keys::TABLES;
 use crate::yaml::{self, Kind, Node, ScalarType};
@@ -86,6 +86,13 @@ fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), St
                 let rules = rule.as_array().expect("a list");
                 if !rules.iter().any(|rule| check(rule, value, root, at).is_ok()) {
                     return fail(format!("{value} fits none of {rule}"));
+                }
+            }
+            "oneOf" => {
+                let rules = rule.as_array().expect("a list");
+                let fitting = rules.iter().filter(|rule| check(rule, value, root, at).is_ok()).count();
+                if fitting != 1 {
+                    return fail(format!("{value} fits {fitting} of {rule}"));
                 }
             }
             "allOf" => {
@@ -208,6 +215,28 @@ fn the_schema_accepts_what_the_parser_accepts() {
         &[("  require: exactly_once\n", "  epoch: { interval: 1s, maxRows: 5, maxBytes: 4096 }\n")],
         &[("groupBy:", "partitions: 1024\n      groupBy:")],
         &[("format: jsonl }", "format: jsonl, maxSize: 1MB, maxRows: 3 }\n      delivery: exactly_once")],
+        &[("  require: exactly_once\n", "  replicas: 256\n  replayCheck: ${EVERY:0}\n")],
+        &[("24h }", "24h, idleAfter: 1m }\n      materialise: true")],
+        &[("window: {", "late: too_late\n        window: {")],
+        &[(
+            "groupBy:",
+            "minPartitions: 1\n      maxPartitions: 1024\n      inputDedup: full\n      dedupBy: [id]\n      dedupFor: 1h\n      processingMode: exactly_once\n      groupBy:",
+        )],
+        &[
+            ("- filter: has(arr_delay)", "- function: split"),
+            (AGGREGATE, "      process: { function: dedupe }\n"),
+        ],
+        &[(
+            AGGREGATE,
+            "      process:\n        function: sessions\n        config: { gap: 30, x: true, y: \"\" }\n",
+        )],
+        &[
+            ("  require: exactly_once\n", ""),
+            (
+                "format: jsonl }",
+                "format: jsonl }\n      delivery: at_most_once\n      atMostOnceStrategy: { enabled: true, totalQueueBytesLimit: 1MiB, suspendDestructionDuration: 0s }",
+            ),
+        ],
     ] {
         let text = flights(changes);
         accepted(&text);
@@ -241,6 +270,29 @@ fn the_schema_refuses_what_strictness_refuses() {
         ("format: jsonl }", "format: jsonl, maxRows: 0 }"),
         ("groupBy:", "partitions: 1025\n      groupBy:"),
         ("groupBy:", "partitions: 0\n      groupBy:"),
+        ("groupBy:", "minPartitions: 0\n      groupBy:"),
+        ("groupBy:", "maxPartitions: 1025\n      groupBy:"),
+        ("groupBy:", "inputDedup: some\n      groupBy:"),
+        ("groupBy:", "dedupFor: 1h\n      groupBy:"),
+        ("groupBy:", "processingMode: at_least_once\n      groupBy:"),
+        ("  require:", "  replicas: 0\n  require:"),
+        ("  require:", "  replicas: 257\n  require:"),
+        ("  require:", "  replayCheck: -1\n  require:"),
+        ("      eventTime:", "      materialise: 1\n      eventTime:"),
+        ("24h }", "24h, idleAfter: 5 }"),
+        ("- filter: has(arr_delay)", "- function: merge"),
+        ("- filter: has(arr_delay)", "- function: dedupe"),
+        ("window: {", "late: -x\n        window: {"),
+        (AGGREGATE, "      process: { function: split }\n"),
+        (AGGREGATE, "      process: { function: dedupe, config: { a: null } }\n"),
+        (AGGREGATE, "      process: { function: dedupe, config: { a: [x] } }\n"),
+        (AGGREGATE, ""),
+        ("      aggregate:", "      process: { function: dedupe }\n      aggregate:"),
+        ("      steps:\n", "      inputDedup: frontier\n      steps:\n"),
+        ("      steps:\n", "      processingMode: exactly_once\n      steps:\n"),
+        ("format: jsonl }", "format: jsonl }\n      delivery: once"),
+        ("format: jsonl }", "format: jsonl }\n      atMostOnceStrategy: { enabled: maybe }"),
+        ("format: jsonl }", "format: jsonl }\n      atMostOnceStrategy: { limit: 5 }"),
     ] {
         let text = flights(&[(from, to)]);
         assert!(parse_with(&text, &[]).is_err(), "the parser accepts {to}");
@@ -266,4 +318,15 @@ fn every_key_of_the_tables_is_in_the_schema_with_its_meaning() {
         assert_eq!(schema["$defs"][name]["additionalProperties"], false, "{name}");
     }
     assert!(FLIGHTS.contains("yaml-language-server"));
+}
+
+#[test]
+fn functions_are_those_of_the_build() {
+    let schema = json_schema(&registry());
+    assert_eq!(schema["$defs"]["step"]["properties"]["function"]["anyOf"][0]["enum"], json!(["split"]));
+    let process = &schema["$defs"]["process"]["properties"]["function"];
+    assert_eq!(process["anyOf"][0]["enum"], json!(["dedupe", "sessions"]));
+    // A schema with no word to choose from would be none.
+    let schema = json_schema(&onceward_connector::Registry::default());
+    assert_eq!(schema["$defs"]["step"]["properties"]["function"]["type"], "string");
 }

@@ -13,6 +13,8 @@ pub(crate) const HEADER: usize = 48;
 const MAGIC: [u8; 4] = *b"OWF1";
 /// Copy and checksum go in pieces of this size, so that a byte is fetched from memory once.
 const PIECE: usize = 32 << 10;
+/// So much memory of a group is used again for the next.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// The place and content of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,9 +164,10 @@ impl Group {
         self.buffer[..HEADER].copy_from_slice(&header.encode());
         &self.buffer
     }
-    /// Forgets the records, keeps the memory.
+    /// Forgets the records and keeps the memory, but not that of an uncommonly large group.
     pub(crate) fn clear(&mut self) {
         self.buffer.truncate(HEADER);
+        self.buffer.shrink_to(KEPT_BYTES);
         self.sum = 0;
         self.records = 0;
     }

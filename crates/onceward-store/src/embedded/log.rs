@@ -19,7 +19,7 @@ pub(crate) struct Log<F> {
     pub older: Vec<u64>,
     /// The sequence number of the next frame.
     pub next_sequence: u64,
-    /// Bytes of frames since the last snapshot.
+    /// Bytes that the frames since the last snapshot take up, each to the end of its last page.
     pub since_snapshot: u64,
     /// Bytes of frames written since the store was opened.
     pub written: u64,
@@ -65,7 +65,9 @@ impl<F: DiskFile> Log<F> {
             .map_err(refused("append to", &active.path))?;
         active.file.sync_data(site::LOG_SYNC).map_err(refused("sync", &active.path))?;
         active.used = page_up(active.used + len);
-        self.since_snapshot += len;
+        // As much as it takes up: a log of tiny frames is mostly the room between them, and an idle
+        // store writes nothing else.
+        self.since_snapshot += page_up(len);
         self.written += len;
         self.next_sequence += 1;
         self.group.clear();

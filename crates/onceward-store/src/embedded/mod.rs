@@ -18,21 +18,23 @@ mod replay;
 mod segment;
 mod snapshot;
 mod table;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 
-use onceward_protocol::{CommitOutcome, Fenced, Generation, Mutant, Mutants, PartitionHead, PartitionId};
+use onceward_protocol::{CommitOutcome, Fenced, Generation, Mutants, PartitionHead, PartitionId};
 
 use crate::batch::TableId;
 use crate::disk::{Disk, Locking, site};
 use crate::error::StoreError;
-use crate::store::{EpochCommit, Outcome, Store, Ticket};
+use crate::store::{EpochCommit, Operation, Outcome, Store, Ticket};
 use layout::{LOCK_NAME, refused};
 use log::Log;
 use maintenance::{Done, Job, SnapshotJob};
 use partition::Partitions;
 use snapshot::{SnapshotPart, SnapshotPoint};
 use table::Rows;
+use verdict::{judge, judge_all};
 
 pub use layout::FORMAT_VERSION;
 pub use maintenance::{MaintenanceDone, MaintenanceJob, MaintenanceKind, Retired};
@@ -42,13 +44,12 @@ pub use partition::PartitionView;
 /// The log may grow to so many times the length at which a snapshot is due, while one is taken.
 const OVERDUE_FACTOR: u64 = 4;
 
-/// What a submission does once it is durable.
+/// What an operation does once it is durable: its partition gets this head, and these rows, if any, on top.
 #[derive(Debug)]
-enum Effect {
-    /// It was refused, or had nothing to do.
-    Nothing,
-    /// The partition's head becomes this one, and these rows, if any, go on top.
-    Advance { partition: usize, head: PartitionHead, writes: Vec<u8> },
+struct Effect {
+    partition: usize,
+    head: PartitionHead,
+    writes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -56,7 +57,8 @@ struct Staged {
     ticket: Ticket,
     /// The verdict, should the flush succeed.
     verdict: CommitOutcome,
-    effect: Effect,
+    /// None if it was refused, or had nothing to do.
+    effects: Vec<Effect>,
 }
 
 /// The store without its threads: a state machine over a [`Disk`].
@@ -91,6 +93,9 @@ fn reason(error: &StoreError) -> String {
 impl<D: Disk> EmbeddedCore<D> {
     /// Opens the store in `dir`, or makes one if there is none. `mutants` is [`Mutants::NONE`] outside
     /// tests. A directory that is in use, newer or damaged is refused and left as it was.
+    ///
+    /// Reads the newest snapshot and the log from there on, whole and into memory, so that damage is found
+    /// here and never by a job. Loading one partition afterwards reads its own rows and no others.
     pub fn open(disk: D, dir: &Path, options: Options, mutants: Mutants) -> Result<Self, StoreError> {
         disk.create_dir(site::DIR_CREATE, dir).map_err(refused("create", dir))?;
         let path = dir.join(LOCK_NAME);
@@ -125,13 +130,17 @@ impl<D: Disk> EmbeddedCore<D> {
     pub fn written_bytes(&self) -> u64 {
         self.log.written
     }
-    /// Bytes of the log since the last snapshot: what the next open has to read.
+    /// What the log since the last snapshot takes up on the disk; the next open has to read it.
     pub fn log_bytes(&self) -> u64 {
         self.log.since_snapshot
     }
     /// Size of the newest snapshot in bytes; 0 before the first.
     pub fn snapshot_bytes(&self) -> u64 {
         self.snapshot.map_or(0, |(_, bytes)| bytes)
+    }
+    /// Bytes of rows in memory, with what is overwritten and not yet folded. Visits every partition.
+    pub fn table_bytes(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.rows.base_bytes() + partition.rows.run_bytes()).sum()
     }
     /// The sequence number of the last durable group; 0 for a store that was never written to.
     pub fn sequence(&self) -> u64 {
@@ -282,10 +291,10 @@ impl<D: Disk> EmbeddedCore<D> {
             _ => StoreError::Poisoned { reason },
         }
     }
-    fn stage(&mut self, verdict: CommitOutcome, effect: Effect) -> Ticket {
+    fn stage(&mut self, verdict: CommitOutcome, effects: Vec<Effect>) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.staged.push(Staged { ticket, verdict, effect });
+        self.staged.push(Staged { ticket, verdict, effects });
         ticket
     }
     /// The partition's number, given by a record of the log if it has none yet.
@@ -301,16 +310,53 @@ impl<D: Disk> EmbeddedCore<D> {
         let found = self.partitions.find(partition).and_then(|index| self.partitions.get(index));
         found.map_or_else(PartitionHead::default, |found| found.submitted)
     }
-    fn advance(&mut self, index: usize, head: PartitionHead, writes: Vec<u8>) -> Ticket {
+    fn submit(&mut self, operation: Operation) -> Ticket {
+        if self.failure.is_some() {
+            return self.stage(CommitOutcome::Unknown, Vec::new());
+        }
+        match judge(self.submitted(operation.partition()), &operation, self.mutants) {
+            Ok(head) => {
+                let effects = self.record(operation, head).into_iter().collect();
+                self.stage(CommitOutcome::Committed, effects)
+            }
+            Err(fenced) => self.refuse(fenced),
+        }
+    }
+    fn refuse(&mut self, fenced: Fenced) -> Ticket {
+        self.stage(CommitOutcome::Fenced(fenced), Vec::new())
+    }
+    /// Puts an operation that was accepted into the group, and its partition's head where the next verdict is
+    /// made against it.
+    fn record(&mut self, operation: Operation, head: PartitionHead) -> Option<Effect> {
+        let index = match &operation {
+            Operation::Require(..) => return None,
+            // What was never granted needs no revoking.
+            Operation::Revoke(partition) => self.partitions.find(partition)?,
+            Operation::Grant(partition, _) | Operation::Commit(EpochCommit { partition, .. }) => {
+                self.declared(partition)
+            }
+        };
+        let (number, group) = (index as u64, &mut self.log.group);
+        match &operation {
+            Operation::Require(..) => {}
+            Operation::Revoke(_) => group.revoke(number),
+            Operation::Grant(_, generation) => group.grant(number, *generation),
+            Operation::Commit(EpochCommit { generation, epoch, writes, .. }) => {
+                group.commit(number, *generation, *epoch, writes.as_bytes());
+            }
+        }
         if let Some(partition) = self.partitions.get_mut(index) {
             partition.submitted = head;
         }
-        self.stage(CommitOutcome::Committed, Effect::Advance { partition: index, head, writes })
+        let writes = match operation {
+            Operation::Commit(commit) => commit.writes.into_bytes(),
+            _ => Vec::new(),
+        };
+        Some(Effect { partition: index, head, writes })
     }
     fn apply(&mut self, effect: Effect) {
-        if let Effect::Advance { partition, head, writes } = effect
-            && let Some(partition) = self.partitions.get_mut(partition)
-        {
+        let Effect { partition, head, writes } = effect;
+        if let Some(partition) = self.partitions.get_mut(partition) {
             partition.durable = true;
             partition.head = head;
             partition.rows.push(writes);
@@ -319,48 +365,33 @@ impl<D: Disk> EmbeddedCore<D> {
 }
 
 impl<D: Disk> Store for EmbeddedCore<D> {
-    /// Refused, as not the owner's, if the number is not above the last one: two callers that minted
-    /// from the same head do not both get the partition (GEN-PER-JOB).
+    /// Refused, as not the owner's, if the number is not above the last one.
     fn grant(&mut self, partition: &PartitionId, generation: Generation) -> Ticket {
-        if self.failure.is_some() {
-            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
-        }
-        let head = self.submitted(partition);
-        if generation.number <= head.last_number && !self.mutants.has(Mutant::ChainNotCompared) {
-            let refused = Fenced::NotOwner { granted: head.granted, asked: generation };
-            return self.stage(CommitOutcome::Fenced(refused), Effect::Nothing);
-        }
-        let index = self.declared(partition);
-        self.log.group.grant(index as u64, generation);
-        self.advance(index, head.grant(generation), Vec::new())
+        self.submit(Operation::Grant(partition.clone(), generation))
     }
 
     fn revoke(&mut self, partition: &PartitionId) -> Ticket {
-        if self.failure.is_some() {
-            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
-        }
-        let Some(index) = self.partitions.find(partition) else {
-            return self.stage(CommitOutcome::Committed, Effect::Nothing);
-        };
-        let mut head = self.submitted(partition);
-        head.granted = None;
-        self.log.group.revoke(index as u64);
-        self.advance(index, head, Vec::new())
+        self.submit(Operation::Revoke(partition.clone()))
     }
 
     fn commit(&mut self, commit: EpochCommit) -> Ticket {
+        self.submit(Operation::Commit(commit))
+    }
+
+    /// Whatever is submitted between two flushes becomes one frame of the log, whole or not there: a
+    /// transaction needs no record of its own.
+    fn transact(&mut self, operations: Vec<Operation>) -> Ticket {
         if self.failure.is_some() {
-            return self.stage(CommitOutcome::Unknown, Effect::Nothing);
+            return self.stage(CommitOutcome::Unknown, Vec::new());
         }
-        let EpochCommit { partition, generation, epoch, predecessor, writes } = commit;
-        let head = self.submitted(&partition);
-        let permit = match head.permit(generation, epoch, predecessor, self.mutants) {
-            Ok(permit) => permit,
-            Err(fenced) => return self.stage(CommitOutcome::Fenced(fenced), Effect::Nothing),
-        };
-        let index = self.declared(&partition);
-        self.log.group.commit(index as u64, generation, epoch, writes.as_bytes());
-        self.advance(index, head.committed(permit), writes.into_bytes())
+        match judge_all(&operations, |partition| self.submitted(partition), self.mutants) {
+            Ok(heads) => {
+                let accepted = operations.into_iter().zip(heads);
+                let effects = accepted.filter_map(|(operation, head)| self.record(operation, head)).collect();
+                self.stage(CommitOutcome::Committed, effects)
+            }
+            Err(fenced) => self.refuse(fenced),
+        }
     }
 
     fn flush(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
@@ -370,13 +401,13 @@ impl<D: Disk> Store for EmbeddedCore<D> {
             }
             stopped => stopped,
         };
-        for Staged { ticket, verdict, effect } in std::mem::take(&mut self.staged) {
+        for Staged { ticket, verdict, effects } in std::mem::take(&mut self.staged) {
             let outcome = match verdict {
                 CommitOutcome::Committed if written.is_err() => CommitOutcome::Unknown,
                 verdict => verdict,
             };
             if written.is_ok() {
-                self.apply(effect);
+                effects.into_iter().for_each(|effect| self.apply(effect));
             }
             outcomes.push(Outcome { ticket, outcome });
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use onceward_protocol::codec::Reader;
 use onceward_protocol::{Mutants, PartitionHead, PartitionId};
 
-use super::frame::{HEADER, Header, PAGE, Record};
+use super::frame::{HEADER, Header, PAGE, Record, page_up};
 use super::layout::{damaged, refused, segment_path};
 use super::partition::Partitions;
 use super::segment::ZERO_PIECE;
@@ -188,7 +188,7 @@ impl<'d, F: DiskFile> Replay<'d, F> {
         if header.sequence <= self.point.sequence {
             return Ok(());
         }
-        self.since_snapshot += HEADER as u64 + header.len;
+        self.since_snapshot += page_up(HEADER as u64 + header.len);
         let mut input = Reader::new(payload);
         for _ in 0..header.records {
             if Record::read(&mut input).and_then(|record| self.apply(record)).is_none() {

@@ -13,7 +13,7 @@ use crate::batch::TableId;
 use crate::disk::{Disk, OsDisk};
 use crate::embedded::PartitionView;
 use crate::error::StoreError;
-use crate::store::EpochCommit;
+use crate::store::{EpochCommit, Operation};
 
 /// Rows of a table: key and value, in key order.
 pub type TableRows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -78,6 +78,14 @@ impl StoreHandle {
     /// Submits a revocation; as [`StoreHandle::submit_commit`].
     pub fn submit_revoke(&self, partition: &PartitionId, done: Box<dyn FnOnce(CommitOutcome) + Send>) {
         self.submit(Submission::Revoke(partition.clone()), done);
+    }
+    /// Submits a transaction; as [`StoreHandle::submit_commit`].
+    pub fn submit_transact(&self, operations: Vec<Operation>, done: Box<dyn FnOnce(CommitOutcome) + Send>) {
+        self.submit(Submission::Transact(operations), done);
+    }
+    /// Submits a transaction and waits for the outcome.
+    pub fn transact(&self, operations: Vec<Operation>) -> CommitOutcome {
+        self.wait(Submission::Transact(operations))
     }
     /// Commits an epoch and waits for the outcome.
     pub fn commit(&self, commit: EpochCommit) -> CommitOutcome {

@@ -14,7 +14,7 @@ use crate::embedded::{
     EmbeddedCore, MaintenanceDone, MaintenanceJob, MaintenanceKind, PartitionView, Retired,
 };
 use crate::error::StoreError;
-use crate::store::{EpochCommit, Store};
+use crate::store::{EpochCommit, Operation, Store};
 
 /// Something to be made durable.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) enum Submission {
     Commit(EpochCommit),
     Grant(PartitionId, Generation),
     Revoke(PartitionId),
+    Transact(Vec<Operation>),
 }
 
 /// A question about what is committed.
@@ -187,6 +188,14 @@ impl<D: Disk> LogThread<'_, D> {
                     }
                     Submission::Grant(partition, generation) => self.core.grant(&partition, generation),
                     Submission::Revoke(partition) => self.core.revoke(&partition),
+                    Submission::Transact(operations) => {
+                        let commits = operations.iter().filter_map(|operation| match operation {
+                            Operation::Commit(commit) => Some(commit.writes.as_bytes().len()),
+                            _ => None,
+                        });
+                        self.group_bytes += commits.sum::<usize>();
+                        self.core.transact(operations)
+                    }
                 };
                 self.completions.push(completion);
             }

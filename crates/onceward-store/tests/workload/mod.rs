@@ -7,10 +7,12 @@ use std::path::Path;
 use onceward_protocol::{CommitOutcome, Generation, Mutants, PartitionHead, chain::Head};
 use onceward_store::contract::{generation, partition};
 use onceward_store::disk::FaultDisk;
-use onceward_store::{EmbeddedCore, EpochCommit, Options, Outcome, Store, StoreError, TableId, WriteBatch};
+use onceward_store::{
+    EmbeddedCore, EpochCommit, Operation, Options, Outcome, Store, StoreError, TableId, WriteBatch,
+};
 
 pub const DIR: &str = "/store";
-const PARTITIONS: u64 = 3;
+pub const PARTITIONS: u64 = 3;
 
 /// A value: so many times the same letter. Short in a failed test's output.
 pub type Letters = (usize, u8);
@@ -24,6 +26,7 @@ pub enum Op {
     Grant(u32, Generation),
     Revoke(u32),
     Commit(u32, Generation, u64, Option<Head>, Vec<(String, Option<Letters>)>),
+    Transact(Vec<Op>),
 }
 
 /// Numbers that depend on nothing but where they start.
@@ -57,7 +60,45 @@ fn apply(state: &mut State, op: &Op) {
                 };
             }
         }
+        Op::Transact(ops) => ops.iter().for_each(|op| apply(state, op)),
     }
+}
+
+fn rows(numbers: &mut Numbers) -> Vec<(String, Option<Letters>)> {
+    let row = |numbers: &mut Numbers| {
+        let key = format!("key-{:02}", numbers.below(24));
+        let len = numbers.below(1200) as usize;
+        (key, (numbers.below(4) > 0).then_some((len, b'a' + (len % 26) as u8)))
+    };
+    (0..=numbers.below(4)).map(|_| row(numbers)).collect()
+}
+
+fn head(state: &State, index: u32) -> PartitionHead {
+    state.get(&index).map_or_else(PartitionHead::default, |found| found.0)
+}
+
+/// The next commit of whoever owns the partition.
+fn commit(state: &State, index: u32, numbers: &mut Numbers) -> Option<Op> {
+    let head = head(state, index);
+    let epoch = head.head.map_or(0, |head| head.epoch) + 1 + numbers.below(3);
+    Some(Op::Commit(index, head.granted?, epoch, head.head, rows(numbers)))
+}
+
+/// A re-cut: every partition changes hands, with a last commit of the old job and a first one of the new.
+fn transaction(state: &State, numbers: &mut Numbers) -> Op {
+    let mut submitted = state.clone();
+    let mut ops = Vec::new();
+    for index in 0..PARTITIONS as u32 {
+        let grant = Op::Grant(index, generation(head(state, index).last_number + 1));
+        for op in [commit(&submitted, index, numbers), Some(Op::Revoke(index)), Some(grant)] {
+            op.iter().for_each(|op| apply(&mut submitted, op));
+            ops.extend(op);
+        }
+        let first = commit(&submitted, index, numbers);
+        first.iter().for_each(|op| apply(&mut submitted, op));
+        ops.extend(first);
+    }
+    Op::Transact(ops)
 }
 
 /// The next group: a few operations that are all accepted when submitted in this order.
@@ -66,22 +107,12 @@ pub fn group(state: &State, numbers: &mut Numbers) -> Vec<Op> {
     let mut ops = Vec::new();
     for _ in 0..=numbers.below(3) {
         let index = numbers.below(PARTITIONS) as u32;
-        let head = submitted.get(&index).map_or_else(PartitionHead::default, |found| found.0);
+        let head = head(&submitted, index);
         let op = match (head.granted, numbers.below(20)) {
             (None, _) | (_, 0) => Op::Grant(index, generation(head.last_number + 1)),
             (_, 1) => Op::Revoke(index),
-            (Some(owner), _) => {
-                let rows = (0..=numbers.below(4))
-                    .map(|_| {
-                        let key = format!("key-{:02}", numbers.below(24));
-                        let len = numbers.below(1200) as usize;
-                        let value = (numbers.below(4) > 0).then_some((len, b'a' + (len % 26) as u8));
-                        (key, value)
-                    })
-                    .collect();
-                let epoch = head.head.map_or(0, |head| head.epoch) + 1 + numbers.below(3);
-                Op::Commit(index, owner, epoch, head.head, rows)
-            }
+            (_, 2 | 3) => transaction(&submitted, numbers),
+            _ => commit(&submitted, index, numbers).unwrap(),
         };
         apply(&mut submitted, &op);
         ops.push(op);
@@ -100,10 +131,10 @@ pub fn prefixes(state: &State, ops: &[Op]) -> Vec<State> {
     states
 }
 
-pub fn submit(store: &mut dyn Store, op: &Op) {
+fn operation(op: &Op) -> Operation {
     match op {
-        Op::Grant(index, generation) => store.grant(&partition(*index), *generation),
-        Op::Revoke(index) => store.revoke(&partition(*index)),
+        Op::Grant(index, generation) => Operation::Grant(partition(*index), *generation),
+        Op::Revoke(index) => Operation::Revoke(partition(*index)),
         Op::Commit(index, generation, epoch, predecessor, rows) => {
             let mut writes = WriteBatch::default();
             for (key, value) in rows {
@@ -112,7 +143,7 @@ pub fn submit(store: &mut dyn Store, op: &Op) {
                     None => writes.delete(TableId::STATE, key.as_bytes()),
                 }
             }
-            store.commit(EpochCommit {
+            Operation::Commit(EpochCommit {
                 partition: partition(*index),
                 generation: *generation,
                 epoch: *epoch,
@@ -120,6 +151,20 @@ pub fn submit(store: &mut dyn Store, op: &Op) {
                 writes,
             })
         }
+        Op::Transact(_) => unreachable!("a transaction is no step of another one"),
+    }
+}
+
+pub fn submit(store: &mut dyn Store, op: &Op) {
+    if let Op::Transact(ops) = op {
+        store.transact(ops.iter().map(operation).collect());
+        return;
+    }
+    match operation(op) {
+        Operation::Grant(partition, generation) => store.grant(&partition, generation),
+        Operation::Revoke(partition) => store.revoke(&partition),
+        Operation::Commit(commit) => store.commit(commit),
+        Operation::Require(..) => unreachable!("the workload has no such step"),
     };
 }
 

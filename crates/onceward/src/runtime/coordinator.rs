@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use onceward_engine::layout::{LayoutPartition, Role};
 use onceward_engine::{Event, Job, JobEnd, JobStats, Layout, Plan, SinkStats};
 use onceward_protocol::Watermark;
+use onceward_protocol::state::PipelineState;
 use onceward_store::EmbeddedStore;
 use onceward_store::service::Histogram;
 
@@ -189,7 +190,7 @@ impl Coordinator {
         }
         let result = match result {
             Ok(RunEnd::Completed) => {
-                self.layout.completed = true;
+                self.layout.state = PipelineState::Completed;
                 let handle = self.store.handle();
                 self.owner.write(&handle, &self.layout).map(|()| RunEnd::Completed)
             }
@@ -246,7 +247,7 @@ impl Coordinator {
             self.partitions.get(number as usize).map_or_else(String::new, |known| known.id.label());
         match end {
             JobEnd::Completed => self.completed += 1,
-            JobEnd::Stopped => {}
+            JobEnd::Stopped | JobEnd::Retired | JobEnd::Drained => {}
             JobEnd::Fenced(reason) => return Err(RunError::Fenced { partition, reason }),
             JobEnd::Unknown => return Err(store_failed(&self.store.handle())),
             JobEnd::Failed(error) => return Err(RunError::Engine(error)),
@@ -268,7 +269,7 @@ impl Coordinator {
         self.waiting.clear();
         let keyed = |partition: &&LayoutPartition| matches!(partition.role, Role::Keyed { .. });
         for partition in self.partitions.iter().filter(keyed) {
-            self.post(partition.number, Event::Stop);
+            self.post(partition.number, Event::Stop { drain: false });
         }
         self.stop_sources_when_due();
     }
@@ -284,7 +285,7 @@ impl Coordinator {
         for partition in &self.partitions {
             if matches!(partition.role, Role::Source { .. }) {
                 // One that never began has nothing open: beginning it with the stop ends it at once.
-                self.post(partition.number, Event::Stop);
+                self.post(partition.number, Event::Stop { drain: false });
                 self.post(partition.number, Event::Begin);
             }
         }

@@ -129,7 +129,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
                     pipeline: plan.pipeline.name.clone(),
                     sink: spec.name.clone(),
                     partition: partition.id.clone(),
-                    partition_slug: slug(&layout, &partition.role),
+                    partition_slug: layout.slug(partition),
                 };
                 (partition.number, identity)
             })
@@ -183,18 +183,6 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         })
         .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))?;
     Ok(Running { board, store: handle, notices, end, thread: Some(thread) })
-}
-
-/// A short stable name of a partition, for file names.
-fn slug(layout: &onceward_engine::Layout, role: &Role) -> String {
-    match role {
-        Role::Keyed { keyed, index } => format!("{}-{index:04}", layout.keyed[*keyed].name),
-        Role::Source { source, name } => {
-            let source = &layout.sources[*source];
-            let index = source.partitions.iter().position(|known| known == name).unwrap_or_default();
-            format!("{}-{index:04}", source.name)
-        }
-    }
 }
 
 /// Starts a thread that reports its own panic.

@@ -64,6 +64,9 @@ fn apply(writer: &mut Writer, call: TargetCall) -> Result<TargetAnswer, TargetEr
             writer.write(&block, expected, next)?;
         }
         (Writer::Plain(writer), TargetCall::PlainWrite(block)) => writer.write(&block)?,
+        (Writer::Sequence(writer), TargetCall::SequenceWrite { block, after }) => {
+            writer.write(&block, after)?
+        }
         (_, call) => {
             return Err(TargetError::Definite(onceward_connector::ConnectorError::new(
                 "OW-5510",

@@ -15,7 +15,7 @@ impl ProgressTarget for Target {
     fn writer(&self) -> Result<Box<dyn ProgressWriter>, String> {
         match self.sink.writer(&identity(1)).map_err(|error| error.to_string())? {
             Writer::Progress(writer) => Ok(writer),
-            Writer::Plain(_) => Err("a plain writer".into()),
+            _ => Err("no progress writer".into()),
         }
     }
     fn visible(&self) -> Result<Vec<String>, String> {

@@ -3,6 +3,8 @@
 //! Each rule is one function over a [`Subject`]; [`suite`] runs them all. Nothing here panics: a
 //! broken rule is a [`Violation`] that names it, so that a test in any crate can show it.
 
+mod transactions;
+
 use onceward_protocol::chain::{Head, own_commit};
 use onceward_protocol::identity::PartitionKind;
 use onceward_protocol::{Branch, CommitOutcome, Creation, Fenced, Generation, PartitionHead, PartitionId};
@@ -49,6 +51,13 @@ const RULES: &[Rule] = &[
     ("partitions do not see each other", isolation),
     ("a store opened again has what was committed", reopening),
     ("an unknown outcome is settled by the stored head", unknown_outcomes),
+    ("a transaction is applied as a whole", transactions::whole),
+    ("a refusal at any step refuses the whole transaction", transactions::refused_at_any_step),
+    ("the steps of a transaction build on each other", transactions::steps_build_on_each_other),
+    ("transactions and commits share one order", transactions::one_order),
+    ("a job whose partition a transaction revoked is fenced", transactions::revoked_inside),
+    ("a transaction of an older term is refused", transactions::older_term),
+    ("a transaction with an unknown outcome is there as a whole or not at all", transactions::unknown),
 ];
 
 /// Runs every rule, each on a subject of its own. The first violation ends the run.

@@ -1,0 +1,251 @@
+//! Process functions, several key exchanges in a row, materialised sources, late rows, client-chosen ids: each gives the
+//! same result whatever restarts on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use onceward_connector::{
+    Context, Function, FunctionError, Message, MessageFunction, ProcessFunction, Timer, TimerKind,
+};
+use onceward_engine::JobEnd;
+use onceward_spec::AggregateFunction::Count;
+use onceward_spec::{DedupMode, StepSpec};
+
+use crate::manifest::{COUNT_AND_SUM, Manifest, SECOND, function_ref};
+use crate::world::{World, row};
+
+/// Counts messages per key and tells the count a minute of event time after the key's first message.
+struct Counting;
+
+impl ProcessFunction for Counting {
+    fn on_message(&mut self, message: &Message<'_>, context: &mut dyn Context) -> Result<(), FunctionError> {
+        let seen = context.state("n").map_or(0, |bytes| bytes.len());
+        if seen == 0 {
+            let at = message.event_time.ok_or_else(|| FunctionError::new("no event time"))?;
+            context.set_timer(TimerKind::Event, at + 60 * SECOND, "tell");
+            context.set_timer(TimerKind::Event, at + 60 * SECOND, "tell");
+        }
+        context.set_state("n", &vec![1; seen + 1]);
+        Ok(())
+    }
+    fn on_timer(&mut self, timer: &Timer<'_>, context: &mut dyn Context) -> Result<(), FunctionError> {
+        let seen = context.state("n").map_or(0, |bytes| bytes.len());
+        context.set_state("n", &[]);
+        let key = String::from_utf8_lossy(timer.key);
+        let key = key.trim_end_matches('}');
+        context.emit(format!(r#"{key},"n":{seen},"at":{}}}"#, timer.at / SECOND).as_bytes());
+        Ok(())
+    }
+}
+
+fn counting() -> Function {
+    Function::Process(Arc::new(|_| Ok(Box::new(Counting))))
+}
+
+fn rows(from: i64, count: i64) -> Vec<String> {
+    (from..from + count).map(|number| row(&format!("k{}", number % 5), number, number)).collect()
+}
+
+/// Runs to the end, restarting everything after every `steps` steps.
+fn run(manifest: &Manifest, partitions: u32, restart_every: Option<usize>) -> World {
+    let mut world = World::new(manifest);
+    world.read_rows = 10;
+    for partition in 0..partitions {
+        world.add(partition, rows(i64::from(partition) * 7, 150));
+    }
+    world.start_all();
+    if let Some(every) = restart_every {
+        for _ in 0..12 {
+            let mut left = every;
+            world.run_until(|_| {
+                left = left.saturating_sub(1);
+                left == 0
+            });
+            world.restart_all();
+        }
+    }
+    world.complete();
+    world
+}
+
+/// The same rows come out, whatever restarts on the way.
+fn survives_restarts(manifest: &Manifest, partitions: u32, sink: u32) -> Vec<String> {
+    let expected = run(manifest, partitions, None).sorted(sink);
+    assert!(!expected.is_empty());
+    for every in [1, 7, 23, 60, 101] {
+        let found = run(manifest, partitions, Some(every)).sorted(sink);
+        assert_eq!(found, expected, "restarted every {every} steps");
+    }
+    expected
+}
+
+#[test]
+fn a_process_function_keeps_state_and_timers_over_restarts() {
+    let mut manifest = Manifest::new().source("rows", 1, Some(0));
+    manifest.registry.add_function("counting", counting());
+    let manifest = manifest.process("counts", &["rows"], &["k"], "counting", 2).sink("out", &["counts"]);
+    let found = survives_restarts(&manifest, 1, 0);
+    // TIMER-ONCE: 150 rows of 5 keys, a second apart, told every minute from the first: 12 or 13 rows each.
+    assert_eq!(found.len(), 15, "{found:?}");
+    let first = found.iter().find(|row| row.contains(r#""k":"k0""#) && row.contains(r#""at":60"#));
+    assert_eq!(first.map(String::as_str), Some(r#"{"k":"k0","n":13,"at":60}"#));
+    let total: u64 = found
+        .iter()
+        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
+        .sum();
+    assert_eq!(total, 150);
+}
+
+#[test]
+fn windows_over_windows_give_the_same_after_any_restart() {
+    let manifest = Manifest::new()
+        .source("rows", 2, Some(0))
+        .ranges("sums", &["rows"], &["k"], COUNT_AND_SUM, 3)
+        .ranges("sizes", &["sums"], &["n"], &[("keys", Count, None)], 2)
+        .sink("out", &["sizes"]);
+    let found = survives_restarts(&manifest, 2, 0);
+    let keys: u64 = found
+        .iter()
+        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["keys"].as_u64().unwrap())
+        .sum();
+    // Every (key, minute) is one row of the first windows: 157 seconds touch three minutes.
+    assert_eq!(keys, 15);
+}
+
+#[test]
+fn a_materialised_source_sends_what_it_stored_and_never_reads_it_again() {
+    let manifest = Manifest::new()
+        .source("rows", 2, Some(0))
+        .materialised()
+        .ranges("sums", &["rows"], &["k"], COUNT_AND_SUM, 2)
+        .sink("out", &["sums"])
+        .sink("all", &["rows"]);
+    let found = survives_restarts(&manifest, 2, 0);
+    let plain = Manifest::new()
+        .source("rows", 2, Some(0))
+        .ranges("sums", &["rows"], &["k"], COUNT_AND_SUM, 2)
+        .sink("out", &["sums"])
+        .sink("all", &["rows"]);
+    assert_eq!(found, run(&plain, 2, None).sorted(0));
+    assert_eq!(survives_restarts(&manifest, 2, 1).len(), 300);
+}
+
+#[test]
+fn late_rows_go_to_their_own_stream_as_they_came() {
+    let manifest = Manifest::new()
+        .source("rows", 1, Some(0))
+        .windows("sums", &["rows"], &["k"], COUNT_AND_SUM)
+        .late("too_late")
+        .sink("out", &["sums"])
+        .sink("late", &["too_late"]);
+    let mut world = World::new(&manifest);
+    let late = row("a", 3, 7);
+    world.add(0, [row("a", 1, 1), row("a", 61, 1), late.clone(), row("a", 62, 1)]);
+    world.start_all();
+    world.complete();
+    assert_eq!(world.rows(1), [late]);
+    assert_eq!(world.late(), 1);
+    assert_eq!(world.rows(0).len(), 2);
+}
+
+#[test]
+fn a_client_chosen_id_is_taken_once_and_one_too_old_to_judge_is_expired_not_processed() {
+    let mut manifest = Manifest::new()
+        .source("rows", 1, Some(120 * SECOND))
+        .windows("sums", &["rows"], &["k"], COUNT_AND_SUM)
+        .lateness(3600 * SECOND)
+        .sink("out", &["sums"]);
+    let dedup = &mut manifest.keyed_mut().dedup;
+    (dedup.mode, dedup.by, dedup.keep_us) = (DedupMode::Full, vec!["v".to_owned()], 10 * SECOND);
+    let mut world = World::new(&manifest);
+    // The watermark is at 180 after the third row: ids at or below 170 may be forgotten.
+    world.add(0, [row("a", 1, 1), row("a", 2, 1), row("a", 300, 2), row("a", 169, 3), row("a", 175, 4)]);
+    world.start_all();
+    world.complete();
+    let stats = world.stats(world.keyed()[0]);
+    assert_eq!((stats.rows_in, stats.expired), (5, 1));
+    let counted: u64 = world
+        .rows(0)
+        .iter()
+        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
+        .sum();
+    assert_eq!(counted, 3);
+}
+
+/// Puts out a number that nobody can foresee.
+struct Fickle(AtomicU64);
+
+impl MessageFunction for Fickle {
+    fn on_message(&self, _message: &Message<'_>, emit: &mut dyn FnMut(&[u8])) -> Result<(), FunctionError> {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        emit(format!(r#"{{"k":"a","number":{number}}}"#).as_bytes());
+        Ok(())
+    }
+}
+
+/// Puts out a message twice.
+struct Twice;
+
+impl MessageFunction for Twice {
+    fn on_message(&self, message: &Message<'_>, emit: &mut dyn FnMut(&[u8])) -> Result<(), FunctionError> {
+        emit(message.payload);
+        emit(message.payload);
+        Ok(())
+    }
+}
+
+fn with_step(function: Function) -> Manifest {
+    let mut manifest = Manifest::new().source("rows", 1, Some(0));
+    manifest.registry.add_function("step", function);
+    manifest
+        .step("stepped", &["rows"], vec![StepSpec::Function(function_ref("step"))])
+        .windows("sums", &["stepped"], &["k"], COUNT_AND_SUM)
+        .sink("out", &["sums"])
+        .sink("rows_out", &["stepped"])
+}
+
+#[test]
+fn the_replay_check_names_a_step_that_is_not_deterministic() {
+    let manifest = with_step(Function::Message(Arc::new(Fickle(AtomicU64::new(0)))));
+    let mut world = World::new(&manifest);
+    world.add(0, rows(0, 20));
+    world.start_all();
+    world.run();
+    let failure = world.failure(0);
+    assert!(failure.contains("stepped.steps[0] (function step)"), "{failure}");
+    assert!(failure.contains("computed twice"), "{failure}");
+}
+
+#[test]
+fn a_message_function_is_fused_and_its_outputs_are_told_apart() {
+    let manifest = with_step(Function::Message(Arc::new(Twice)));
+    assert_eq!(survives_restarts(&manifest, 1, 1).len(), 300);
+    let windows = survives_restarts(&manifest, 1, 0);
+    let counted: u64 = windows
+        .iter()
+        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
+        .sum();
+    assert_eq!(counted, 300);
+}
+
+#[test]
+fn a_job_that_is_retired_or_halted_commits_what_it_took_and_starts_no_call() {
+    use onceward_engine::Event;
+    for (event, end) in [(Event::Retire, JobEnd::Retired), (Event::Halt, JobEnd::Stopped)] {
+        let manifest = Manifest::new()
+            .source("rows", 1, Some(0))
+            .windows("sums", &["rows"], &["k"], COUNT_AND_SUM)
+            .sink("out", &["sums"]);
+        let mut world = World::new(&manifest);
+        world.bounded = false;
+        world.add(0, rows(0, 100));
+        world.start_all();
+        world.run();
+        let (number, calls) = (world.keyed()[0], world.calls().len());
+        world.handle(number, event);
+        world.run();
+        assert_eq!(world.end(number), Some(&end));
+        assert_eq!(world.calls().len(), calls);
+        assert_eq!(world.open_epochs(number), 0);
+    }
+}
