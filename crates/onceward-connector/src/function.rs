@@ -154,6 +154,19 @@ pub enum Function {
 }
 
 impl Function {
+    /// A message function.
+    pub fn message(function: impl MessageFunction + 'static) -> Self {
+        Function::Message(Arc::new(function))
+    }
+    /// A process function: `make` is called once for each partition, with the manifest's settings.
+    pub fn process<P: ProcessFunction + 'static>(
+        make: impl Fn(&FunctionConfig) -> Result<P, FunctionError> + Send + Sync + 'static,
+    ) -> Self {
+        Function::Process(Arc::new(move |config| {
+            let function: Box<dyn ProcessFunction> = Box::new(make(config)?);
+            Ok(function)
+        }))
+    }
     /// Which kind it is.
     pub fn kind(&self) -> FunctionKind {
         match self {

@@ -11,6 +11,9 @@ pub enum RunError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A manifest that may not run: every problem with its line.
+    #[error("the manifest is refused:\n{0}")]
+    Manifest(String),
     /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -10,7 +10,7 @@ use onceward_engine::{Layout, Plan};
 use onceward_protocol::identity::PartitionKind;
 use onceward_protocol::state::PipelineState;
 use onceward_protocol::{Branch, Creation, Generation, PartitionHead, PartitionId};
-use onceward_spec::Pipeline;
+use onceward_spec::{ManifestInput, Pipeline};
 use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
 
 use crate::error::RunError;
@@ -32,6 +32,24 @@ pub fn registry() -> Registry {
     onceward_files::register(&mut registry);
     onceward_sqlite::register(&mut registry);
     registry
+}
+
+/// Reads a manifest; paths in it are relative to `base_dir`, its `${NAME}` are environment variables. The registry
+/// says which connectors and functions it may name.
+pub fn pipeline(text: &str, base_dir: &Path, registry: &Registry) -> Result<Pipeline, RunError> {
+    let input = ManifestInput {
+        text,
+        file_name: "manifest",
+        base_dir,
+        sets: &[],
+        env: &|name| std::env::var(name).ok(),
+    };
+    match onceward_spec::parse(&input, registry) {
+        Ok(parsed) => Ok(parsed.pipeline),
+        Err(errors) => {
+            Err(RunError::Manifest(onceward_spec::render(&errors.items, text, input.file_name, false)))
+        }
+    }
 }
 
 /// A pipeline that is ready to run.

@@ -6,6 +6,8 @@
 
 mod lane_rules;
 mod lanes;
+mod recut;
+mod recut_rules;
 mod search;
 mod sink;
 mod sink_rules;

@@ -1,5 +1,7 @@
 //! What every function of the protocol guarantees for all inputs.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "all of this is tests")]
+
 mod balance;
 mod chain;
 mod cursor;
