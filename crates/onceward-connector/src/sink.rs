@@ -72,6 +72,10 @@ impl RowChunk {
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
+    /// How many rows lie at or before `position`.
+    pub fn rows_through(&self, position: Position) -> usize {
+        self.rows.partition_point(|(row, _)| *row <= position)
+    }
     /// The last row's position.
     pub fn last(&self) -> Option<Position> {
         self.rows.last().map(|(position, _)| *position)

@@ -13,7 +13,9 @@ use onceward_store::{TableId, WriteBatch};
 use crate::entropy::Nonces;
 use crate::error::EngineError;
 use crate::job::{JobEnd, Request, SinkStats, TargetAnswer, TargetCall};
-use crate::stored::{Stored, cursor_key, encode_chunk, encode_count, outbox_key, taken_key};
+use crate::stored::{
+    Stored, by_reference_key, cursor_key, encode_chunk, encode_count, outbox_key, taken_key,
+};
 
 /// Opens in a row that may end without an answer before the job gives up.
 pub const MAX_OPENS: u32 = 20;
@@ -62,6 +64,8 @@ pub struct SinkPlan {
     pub contract: SinkContract,
     /// When blocks close.
     pub policy: BlockPolicy,
+    /// Whether a source may owe it ranges of itself instead of rows.
+    pub by_reference: bool,
     /// Broken rules, for the simulator.
     pub mutants: Mutants,
 }
@@ -90,6 +94,12 @@ pub struct Delivery {
     owed_bytes: usize,
     block_since: Option<i64>,
     flush: bool,
+    /// What is owed is a range of the source: rows are kept in memory only, read again after a restart, and have
+    /// the source's own positions. Decided when the partition first owes the sink anything, and kept.
+    by_reference: bool,
+    by_reference_stored: bool,
+    /// The last row pushed by reference: a re-read brings it again.
+    pushed: Position,
     /// Nothing may be opened or written while an ancestor is undrained (ANCESTOR-GATE).
     gated: bool,
     /// No further call is started (QUIET-PAUSE).
@@ -101,7 +111,10 @@ pub struct Delivery {
 impl Delivery {
     /// Takes up what is stored.
     pub fn new(plan: SinkPlan, partition: &str, stored: &mut Stored) -> Self {
-        let cursor = stored.cursors.get(&plan.name).copied().unwrap_or_default();
+        let known = stored.cursors.get(&plan.name).copied();
+        let cursor = known.unwrap_or_default();
+        let fresh = known.is_none() && !stored.taken.contains_key(&plan.name);
+        let by_reference_stored = stored.by_reference.contains(&plan.name);
         let mut delivery = Delivery {
             partition: partition.to_owned(),
             cursor,
@@ -118,6 +131,9 @@ impl Delivery {
             owed_bytes: 0,
             block_since: None,
             flush: false,
+            by_reference: by_reference_stored || (plan.by_reference && fresh),
+            by_reference_stored,
+            pushed: cursor.finished,
             gated: false,
             halted: false,
             taken: stored.taken.get(&plan.name).copied().unwrap_or(0),
@@ -141,6 +157,29 @@ impl Delivery {
     pub fn push(&mut self, position: Position, row: &[u8]) {
         self.gathering.push(position, row);
     }
+    /// Whether what is owed is a range of the source.
+    pub fn is_by_reference(&self) -> bool {
+        self.by_reference
+    }
+    /// Puts a row into the epoch being gathered under the source's own position; one that was pushed before, or is
+    /// finished, is ignored.
+    pub fn push_at(&mut self, position: Position, row: &[u8]) {
+        if position > self.pushed {
+            self.pushed = position;
+            self.gathering.push(position, row);
+        }
+    }
+    /// The first row pushed by reference that the target has not confirmed: the source's finished place stays below
+    /// it (CONTIGUOUS-PROGRESS).
+    pub fn unfinished(&self) -> Option<Position> {
+        if !self.by_reference {
+            return None;
+        }
+        let stored = self.owed.iter().chain(&self.in_epochs).map(|(_, chunk)| &**chunk);
+        let mut chunks = stored.chain([&self.gathering]);
+        let chunk = chunks.find(|chunk| chunk.last().is_some_and(|last| last > self.done))?;
+        chunk.row(chunk.rows_through(self.done)).map(|(position, _)| position)
+    }
     /// Payload bytes in the epoch being gathered.
     pub fn gathered_bytes(&self) -> usize {
         self.gathering.bytes()
@@ -155,6 +194,9 @@ impl Delivery {
         let gathering = self.gathering.len() as u64;
         let in_epochs: usize = self.in_epochs.iter().map(|(_, chunk)| chunk.len()).sum();
         let owed = self.owed_rows as u64 + in_epochs as u64 + gathering;
+        if self.by_reference {
+            return SinkStats { sink: self.plan.number, delivered: self.taken, owed };
+        }
         SinkStats { sink: self.plan.number, delivered: (self.taken + gathering).saturating_sub(owed), owed }
     }
     /// Close and write blocks as soon as there is anything in them: the input has ended, or a stop.
@@ -196,12 +238,20 @@ impl Delivery {
         }
         if !self.gathering.is_empty() {
             let chunk = std::mem::take(&mut self.gathering);
-            writes.put(TableId::OUTBOX, &outbox_key(&self.plan.name, epoch), &encode_chunk(&chunk));
+            if self.by_reference && !self.by_reference_stored {
+                writes.put(TableId::META, &by_reference_key(&self.plan.name), &[]);
+                self.by_reference_stored = true;
+            }
+            if !self.by_reference {
+                writes.put(TableId::OUTBOX, &outbox_key(&self.plan.name, epoch), &encode_chunk(&chunk));
+            }
             if matches!(self.state, State::Opening(..) | State::Open(_) | State::Writing(..)) {
                 self.intend(chunk.last());
             }
-            self.taken += chunk.len() as u64;
-            writes.put(TableId::META, &taken_key(&self.plan.name), &encode_count(self.taken));
+            if !self.by_reference {
+                self.taken += chunk.len() as u64;
+                writes.put(TableId::META, &taken_key(&self.plan.name), &encode_count(self.taken));
+            }
             self.in_epochs.push_back((epoch, Arc::new(chunk)));
         }
         match self.state {
@@ -224,6 +274,10 @@ impl Delivery {
         }
         if self.cursor_dirty {
             writes.put(TableId::META, &cursor_key(&self.plan.name), &self.cursor.encode());
+            if self.by_reference {
+                // A re-read must not count twice: what counts is what is finished.
+                writes.put(TableId::META, &taken_key(&self.plan.name), &encode_count(self.taken));
+            }
             self.cursor_dirty = false;
         }
     }
@@ -334,7 +388,7 @@ impl Delivery {
             _ => TargetCall::PlainWrite(block),
         };
         self.call(call, out);
-        if self.plan.mutants.has(Mutant::OutboxDroppedEarly) {
+        if self.plan.mutants.has(Mutant::OutboxDroppedEarly) && !self.by_reference {
             self.to_delete.extend(self.owed.iter().map(|(epoch, _)| *epoch));
         }
         self.state = State::Writing(fence, last);
@@ -356,7 +410,13 @@ impl Delivery {
 
     /// Everything up to `position` is in the target.
     fn finish(&mut self, position: Position) {
+        let before = self.done;
         self.done = self.done.max(position);
+        if self.by_reference {
+            let newly = |chunk: &RowChunk| chunk.rows_through(self.done) - chunk.rows_through(before);
+            let chunks = self.owed.iter().map(|(_, chunk)| newly(chunk)).take_while(|rows| *rows > 0);
+            self.taken += chunks.sum::<usize>() as u64;
+        }
         if self.cursor.finished < self.done {
             self.cursor.finished = self.done;
             self.cursor_dirty = true;
@@ -367,7 +427,9 @@ impl Delivery {
             }
             self.owed_rows -= chunk.len();
             self.owed_bytes -= chunk.bytes();
-            self.to_delete.push(*epoch);
+            if !self.by_reference {
+                self.to_delete.push(*epoch);
+            }
             self.owed.pop_front();
         }
     }

@@ -42,6 +42,26 @@ impl Outputs {
             delivery.push(position, row);
         }
     }
+    /// Whether what this sink is owed is a range of the source.
+    pub fn is_by_reference(&self, sink: u32) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.number() == sink && delivery.is_by_reference())
+    }
+    /// Puts a row under the source's own position into the epoch being gathered.
+    pub fn push_at(&mut self, sink: u32, position: Position, row: &[u8]) {
+        self.index += 1;
+        if let Some(delivery) = self.deliveries.iter_mut().find(|delivery| delivery.number() == sink) {
+            delivery.push_at(position, row);
+        }
+    }
+    /// Whether any sink is owed ranges of the source, and whether any is owed rows.
+    pub fn kinds(&self) -> (bool, bool) {
+        let by_reference = self.deliveries.iter().any(Delivery::is_by_reference);
+        (by_reference, !self.deliveries.iter().all(Delivery::is_by_reference))
+    }
+    /// The first row by reference that a target has not confirmed.
+    pub fn unfinished(&self) -> Option<Position> {
+        self.deliveries.iter().filter_map(Delivery::unfinished).min()
+    }
     /// Takes the next position of the epoch for a message that is no sink's row.
     pub fn take_position(&mut self) -> Position {
         let position = self.next_position();

@@ -101,6 +101,8 @@ pub struct SinkBehaviour {
     pub policy: BlockPolicy,
     /// Whether it reads the fields of rows.
     pub reads_fields: bool,
+    /// Whether a source may owe it ranges of itself instead of rows.
+    pub by_reference: bool,
 }
 
 /// A compiled pipeline.
@@ -185,10 +187,10 @@ impl Plan {
         }
     }
 
-    fn sink_plans(&self, numbers: &[u32], mutants: Mutants) -> Vec<SinkPlan> {
+    fn sink_plans(&self, numbers: &[u32], by_reference: bool, mutants: Mutants) -> Vec<SinkPlan> {
         let plan = |number: &u32| {
             let plan = self.sinks.get(*number as usize)?.clone();
-            Some(SinkPlan { mutants, ..plan })
+            Some(SinkPlan { by_reference: by_reference && plan.by_reference, mutants, ..plan })
         };
         numbers.iter().filter_map(plan).collect()
     }
@@ -272,7 +274,7 @@ impl Plan {
                     wiring,
                     materialised: spec.materialise,
                     idle_after_us: spec.event_time.as_ref().and_then(|spec| spec.idle_after_us),
-                    sinks: self.sink_plans(&part.sinks, mutants),
+                    sinks: self.sink_plans(&part.sinks, !spec.materialise, mutants),
                     disorder_us: part.disorder_us,
                     limits,
                     replay_check: self.pipeline.replay_check,
@@ -291,7 +293,7 @@ impl Plan {
                     retired: range.retired,
                     tree: part.tree.clone(),
                     late: part.late.clone(),
-                    sinks: self.sink_plans(&part.sinks, mutants),
+                    sinks: self.sink_plans(&part.sinks, false, mutants),
                     limits,
                     replay_check: self.pipeline.replay_check,
                     mutants,
@@ -406,6 +408,7 @@ fn sink_plans(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Vec<SinkPlan
         name: sink.name.clone(),
         contract: behaviour.contract,
         policy: behaviour.policy,
+        by_reference: behaviour.by_reference,
         mutants: Mutants::NONE,
     };
     pipeline.sinks.iter().zip(behaviours).enumerate().map(plan).collect()

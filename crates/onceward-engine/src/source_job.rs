@@ -75,6 +75,8 @@ struct Out {
     outputs: Outputs,
     /// Rows up to here are in the outbox already.
     outboxed: Frontier,
+    /// Rows put out of the record being evaluated.
+    row: u32,
     disorder: BoundedDisorder,
     position: Position,
     event_time: i64,
@@ -95,7 +97,10 @@ impl Emit for Out {
         }
     }
     fn row(&mut self, sink: u32, json: &[u8]) {
-        if !self.outboxed.covers_position(self.position) {
+        self.row += 1;
+        if self.outputs.is_by_reference(sink) {
+            self.outputs.push_at(sink, Position::new(self.position.major, self.row), json);
+        } else if !self.outboxed.covers_position(self.position) {
             self.outputs.push(sink, json);
         }
     }
@@ -153,6 +158,9 @@ pub struct SourceJob {
     tag: u32,
     /// Whether anything is stored in the outbox or the exchange.
     stores: bool,
+    /// Whether a sink is owed ranges of the source, and up to where this job has read for it.
+    refers: bool,
+    referenced: Frontier,
     /// Rows evaluated, for the replay check.
     evaluated: u64,
     /// When the last row came.
@@ -193,9 +201,12 @@ impl SourceJob {
             })
             .collect();
         let outboxed = frontier.max(stored.outboxed);
+        let (refers, owes_rows) = outputs.kinds();
         Ok(SourceJob {
             scratch: plan.tree.scratch(),
-            stores: !plan.sinks.is_empty() || !exchange.is_empty(),
+            stores: owes_rows || !exchange.is_empty(),
+            refers,
+            referenced: frontier,
             evaluated: 0,
             row_at: i64::MIN,
             idle: false,
@@ -205,6 +216,7 @@ impl SourceJob {
                 groups,
                 outputs,
                 outboxed,
+                row: 0,
                 disorder: BoundedDisorder::new(plan.disorder_us, finished.max_event_time),
                 position: finished.position,
                 event_time: i64::MIN,
@@ -371,7 +383,9 @@ impl SourceJob {
     /// Where reading has to stand so that every lane and sink gets what it has not had.
     fn needed_from(&self) -> Frontier {
         let lanes = self.out.lanes().map(LaneOut::sent);
-        lanes.chain(self.stores.then_some(self.out.outboxed)).min().unwrap_or(self.recorded)
+        let stored = self.stores.then_some(self.out.outboxed);
+        let referenced = self.refers.then_some(self.referenced);
+        lanes.chain(stored).chain(referenced).min().unwrap_or(self.recorded)
     }
 
     fn read(
@@ -415,6 +429,7 @@ impl SourceJob {
                     self.out.exchange.through(Frontier::END);
                 }
                 self.out.outboxed = Frontier::END;
+                self.referenced = Frontier::END;
                 self.out.outputs.set_flush();
                 self.reading = Reading::Ended;
                 Ok(())
@@ -434,6 +449,7 @@ impl SourceJob {
                 ));
             }
             self.out.position = record.position;
+            self.out.row = 0;
             let payload = batch.payload(record);
             let begin = |out: &mut Out, event_time: i64| {
                 out.event_time = event_time;
@@ -459,6 +475,7 @@ impl SourceJob {
         }
         self.rows_read += batch.records().len() as u64;
         self.out.outboxed = self.out.outboxed.max(through);
+        self.referenced = self.referenced.max(through);
         let max_event_time = self.out.disorder.max_seen();
         self.progress.read_to(ResumePoint {
             position,
@@ -550,9 +567,14 @@ impl SourceJob {
     fn finish_progress(&mut self) {
         let lanes = self.out.lanes().map(LaneOut::acked);
         let sinks = self.stores.then_some(self.out.outboxed);
+        // By reference: below the first row that its target has not confirmed.
+        let referenced = self.refers.then(|| match self.out.outputs.unfinished() {
+            Some(row) => Frontier::at(LanePoint::new(Position::at(row.major), 0)),
+            None => self.referenced,
+        });
         // A source that feeds nothing is finished as far as it is read.
         let read = self.progress.read().map(ResumePoint::frontier);
-        if let Some(frontier) = lanes.chain(sinks).min().or(read) {
+        if let Some(frontier) = lanes.chain(sinks).chain(referenced).min().or(read) {
             self.progress.finish(frontier);
         }
     }

@@ -1,6 +1,6 @@
 //! What a job finds in the store when it starts, and the keys under which it is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onceward_connector::RowChunk;
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
@@ -21,6 +21,7 @@ const TAKEN: u8 = b't';
 const SUBS: u8 = b'm';
 const VERSION: u8 = b'v';
 const CLOCK: u8 = b'k';
+const BY_REFERENCE: u8 = b'f';
 const ID_COUNTERS: u8 = b'i';
 
 /// The table of ids that order cannot tell apart (FLOOR-MONOTONE).
@@ -77,6 +78,12 @@ pub fn cursor_key(sink: &str) -> Vec<u8> {
 /// The key of the number of rows ever put into a sink's outbox.
 pub fn taken_key(sink: &str) -> Vec<u8> {
     let mut key = vec![TAKEN];
+    put_str(&mut key, sink);
+    key
+}
+/// The key that says that a sink is owed ranges of the source, under the source's own positions.
+pub fn by_reference_key(sink: &str) -> Vec<u8> {
+    let mut key = vec![BY_REFERENCE];
     put_str(&mut key, sink);
     key
 }
@@ -204,6 +211,8 @@ pub struct Stored {
     pub cursors: BTreeMap<String, Cursor>,
     /// Rows ever put into the outbox, by sink name.
     pub taken: BTreeMap<String, u64>,
+    /// Sinks that are owed ranges of the source.
+    pub by_reference: BTreeSet<String>,
     /// The finished place of a source partition.
     pub resume: Option<ResumePoint>,
     /// Up to where a source's rows are in its outbox: as far as its lanes' consumers or further.
@@ -302,6 +311,10 @@ impl Stored {
                 CURSOR => {
                     let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
                     self.cursors.insert(sink, Cursor::decode(value)?);
+                }
+                BY_REFERENCE if value.is_empty() => {
+                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
+                    self.by_reference.insert(sink);
                 }
                 TAKEN => {
                     let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;

@@ -143,7 +143,9 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
         max_bytes: 1 << 20,
         max_age_us: 1_000 + (random.next_u64() % 40_000) as i64,
     };
-    let behaviour = SinkBehaviour { contract: SinkContract::ProgressInTarget, policy, reads_fields: false };
+    let by_reference = random.next_u64().is_multiple_of(2);
+    let contract = SinkContract::ProgressInTarget;
+    let behaviour = SinkBehaviour { contract, policy, reads_fields: false, by_reference };
     let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour], &Registry::default())
         .map_err(|error| fail(error.to_string(), &Coverage::default()))?;
     let rows = LayoutSource {

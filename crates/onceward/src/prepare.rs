@@ -153,9 +153,13 @@ impl Prepared {
                 source.codec().map_err(|error| RunError::Source { source_name: spec.name.clone(), error })
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let by_reference =
+            |sink| onceward_spec::outbox(&pipeline, registry, sink) == onceward_spec::Outbox::ByReference;
         let behaviours: Vec<SinkBehaviour> = sinks
             .iter()
-            .map(|sink| SinkBehaviour {
+            .zip(&pipeline.sinks)
+            .map(|(sink, spec)| SinkBehaviour {
+                by_reference: by_reference(spec),
                 contract: sink.contract(),
                 policy: sink.block_policy(),
                 reads_fields: sink.reads_fields(),

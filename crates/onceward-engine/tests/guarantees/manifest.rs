@@ -90,6 +90,7 @@ impl Manifest {
                 contract: SinkContract::ProgressInTarget,
                 policy: BlockPolicy { max_rows: 100, max_bytes: 1 << 20, max_age_us: 20_000 },
                 reads_fields: false,
+                by_reference: false,
             },
         }
     }

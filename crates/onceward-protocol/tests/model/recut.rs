@@ -314,37 +314,70 @@ impl Recutting {
         part.head(own).permit(generation(own, job), epoch.into(), head(own, last), self.mutants())
     }
 
+    /// A grant and its load are one step (LOAD-AFTER-GRANT is the first model's matter).
+    fn grant(&self, state: &mut State, index: usize) -> Action {
+        let part = &mut state.parts[index];
+        part.last_number += 1;
+        part.granted = part.last_number;
+        let job = Job {
+            part: index as u8,
+            generation: part.granted,
+            last: part.head,
+            drains: part.life == Life::Retired,
+            lane: part.lane.clone(),
+            owes: (part.acked, part.outbox.len() as u8),
+            submitted: false,
+        };
+        let action = Action::Grant { part: job.part, generation: job.generation };
+        state.jobs.push(job);
+        state.jobs.sort_unstable();
+        action
+    }
+
+    /// Jobs after the first one of a live range, and the one that drains a retired range.
     fn grants(&self, state: &State, out: &mut Vec<(Action, State)>) {
         for (index, part) in state.parts.iter().enumerate() {
-            let drains = part.life == Life::Retired;
+            let drains = state.jobs.iter().any(|job| job.part == index as u8 && job.drains);
             let due = match part.life {
                 Life::Live => part.last_number < self.bounds.jobs,
-                Life::Retired => {
-                    let has_one = state.jobs.iter().any(|job| job.part == index as u8 && job.drains);
-                    !has_one && !part.outbox.is_empty() && !self.off(Rule::RetiredDrains)
-                }
+                Life::Retired => !drains && !part.outbox.is_empty() && !self.off(Rule::RetiredDrains),
                 Life::Gone => false,
             };
-            if !due {
-                continue;
+            if due {
+                let mut next = state.clone();
+                let action = self.grant(&mut next, index);
+                out.push((action, self.without_the_idle(next)));
             }
-            let mut next = state.clone();
-            let part = &mut next.parts[index];
-            part.last_number += 1;
-            part.granted = part.last_number;
-            next.jobs.push(Job {
-                part: index as u8,
-                generation: part.granted,
-                last: part.head,
-                drains,
-                lane: part.lane.clone(),
-                owes: (part.acked, part.outbox.len() as u8),
-                submitted: false,
-            });
-            let action = Action::Grant { part: index as u8, generation: part.granted };
-            next.sort();
-            out.push((action, next));
         }
+    }
+
+    /// What can do nothing any more is not told apart from what is gone: an epoch that the store will refuse whenever
+    /// it comes, because another generation or none owns the range; a zombie that has nothing to send.
+    fn without_the_idle(&self, mut state: State) -> State {
+        if self.without.is_some() {
+            return state;
+        }
+        let State { parts, jobs, commits, consumers, .. } = &mut state;
+        commits.retain(|commit| {
+            let part = &parts[commit.part as usize];
+            let permit = self.permit(part, commit.part, commit.generation, commit.epoch, commit.predecessor);
+            let refused = matches!(permit, Err(Fenced::NotOwner { .. }));
+            if refused {
+                let is_its = |job: &&mut Job| job.part == commit.part && job.generation == commit.generation;
+                jobs.iter_mut().filter(is_its).for_each(|job| job.submitted = false);
+            }
+            !refused
+        });
+        jobs.retain(|job| {
+            let part = &parts[job.part as usize];
+            let wanted = consumers.iter().filter(|consumer| consumer.live).any(|consumer| {
+                let lane = &consumer.lanes[job.part as usize];
+                part.life != Life::Gone && lane.as_ref().is_none_or(|lane| lane.taken < job.owes.1)
+            });
+            part.granted == job.generation || job.submitted || (wanted && job.owes.0 < job.owes.1)
+        });
+        jobs.sort_unstable();
+        state
     }
 
     /// A job that owns nothing any more is gone for good, so that completion is not owed to it.
@@ -362,8 +395,10 @@ impl Recutting {
         let job = &state.jobs[index];
         let part = &state.parts[job.part as usize];
         let next_one = job.lane.taken + 1;
+        // What a zombie takes now is refused (`without_the_idle`).
+        let zombie = self.without.is_none() && part.granted != job.generation;
         let idle = job.drains || job.submitted || state.commits.is_full();
-        if idle || next_one > self.bounds.messages || next_one <= state.finished {
+        if zombie || idle || next_one > self.bounds.messages || next_one <= state.finished {
             return;
         }
         let own = (next_one..=self.bounds.messages).find(|at| part.owns(self.key_of(*at)));
@@ -464,7 +499,7 @@ impl Recutting {
         lane.take(at + 1);
         next.consumers[to].lanes[job.part as usize] = Some(lane);
         let action = Action::Send { part: job.part, generation: job.generation, consumer: to as u8, message };
-        out.push((action, next));
+        out.push((action, self.without_the_idle(next)));
     }
 
     /// What the owner of a range records about its outbox.
@@ -513,7 +548,8 @@ impl Recutting {
             next.parts[index].granted = 0;
             next.version += 1;
             next.jobs.retain(|job| job.part != index as u8 || !job.drains);
-            out.push((Action::Forget { part: index as u8, layout: next.version }, next));
+            let action = Action::Forget { part: index as u8, layout: next.version };
+            out.push((action, self.without_the_idle(next)));
         }
     }
 
@@ -614,8 +650,12 @@ impl Recutting {
             next.consumers.iter_mut().for_each(|consumer| consumer.lanes.push(None));
         }
         self.forget(&mut next);
+        for index in state.parts.len()..next.parts.len() {
+            self.grant(&mut next, index);
+        }
         let children = recut.children.iter().map(|child| keys_of(*child)).collect();
-        Some((Action::Recut { parents: decision.parents.clone(), children, layout: next.version }, next))
+        let action = Action::Recut { parents: decision.parents.clone(), children, layout: next.version };
+        Some((action, self.without_the_idle(next)))
     }
 
     /// SUBRANGE-FRONTIER. What was never written is not there to read.
@@ -704,7 +744,7 @@ impl Model for Recutting {
             1 => [consumer(whole)].into_iter().collect(),
             _ => [consumer((0, 0)), consumer((1, whole.1))].into_iter().collect(),
         };
-        State {
+        let mut state = State {
             version: 1,
             finished: 0,
             parts,
@@ -716,7 +756,9 @@ impl Model for Recutting {
             consumers,
             arrived: [0; KEYS],
             broken: None,
-        }
+        };
+        (0..state.parts.len()).for_each(|index| drop(self.grant(&mut state, index)));
+        state
     }
 
     fn steps(&self, state: &State, out: &mut Vec<(Action, State)>) {
