@@ -96,7 +96,7 @@ pub struct RunArgs {
     /// Read at most this many rows a second, over all sources
     #[arg(long, value_name = "ROWS_PER_S", value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
-    /// Threads that compute [default: one per core]
+    /// Threads that compute [default: `spec.replicas` of the manifest, or one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Print progress as plain lines even on a terminal

@@ -125,20 +125,6 @@ impl LaneOut {
             _ => self.watermarks.push((index, watermark)),
         }
     }
-    /// Sends a watermark alone: nothing came for a while. The place is not one that a re-sent lane repeats.
-    pub fn idle(&mut self, watermark: Watermark, out: &mut Vec<Request>) {
-        let Some(session) = self.session.filter(|_| self.sequence < self.credit_below) else { return };
-        let batch = LaneBatch {
-            session,
-            sequence: self.sequence,
-            entries: Vec::new(),
-            bytes: Vec::new(),
-            watermarks: vec![(0, watermark)],
-            through: self.sent,
-        };
-        self.sequence += 1;
-        out.push(Request::Lane { to: self.key.consumer, message: LaneMessage::Batch(Box::new(batch)) });
-    }
     /// Sends what was built, with the promise that it is everything through `through`.
     pub fn flush(&mut self, through: Frontier, out: &mut Vec<Request>) {
         let Some(session) = self.session else { return };

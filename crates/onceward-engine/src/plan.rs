@@ -273,7 +273,6 @@ impl Plan {
                     tree: part.tree.clone(),
                     wiring,
                     materialised: spec.materialise,
-                    idle_after_us: spec.event_time.as_ref().and_then(|spec| spec.idle_after_us),
                     sinks: self.sink_plans(&part.sinks, !spec.materialise, mutants),
                     disorder_us: part.disorder_us,
                     limits,
@@ -320,6 +319,23 @@ impl Plan {
 
 /// What manifests can say and this engine cannot do yet is refused, never done in another way.
 fn refuse_what_is_missing(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Result<(), EngineError> {
+    for source in &pipeline.sources {
+        if source.event_time.as_ref().is_some_and(|time| time.idle_after_us.is_some()) {
+            return Err(EngineError::Plan(format!(
+                "source {} sets eventTime.idleAfter, which this version cannot do yet; without it a silent partition holds windows back",
+                source.name
+            )));
+        }
+    }
+    for computation in &pipeline.computations {
+        let Some(keyed) = &computation.keyed else { continue };
+        if keyed.min_partitions != keyed.partitions || keyed.max_partitions != keyed.partitions {
+            return Err(EngineError::Plan(format!(
+                "computation {} sets minPartitions or maxPartitions; this version does not split or merge by load yet, so both must be {}",
+                computation.name, keyed.partitions
+            )));
+        }
+    }
     for (sink, behaviour) in pipeline.sinks.iter().zip(behaviours) {
         if sink.at_most_once.is_some() {
             return Err(EngineError::Plan(format!(

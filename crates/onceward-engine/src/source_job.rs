@@ -48,8 +48,6 @@ pub struct SourceJobPlan {
     pub wiring: Wiring,
     /// Whether messages are stored before they leave, so that they are never computed or read again.
     pub materialised: bool,
-    /// How long the partition may bring no row and still hold windows back, microseconds.
-    pub idle_after_us: Option<i64>,
     /// The sinks this source feeds directly.
     pub sinks: Vec<SinkPlan>,
     /// `outOfOrderness`, microseconds.
@@ -163,9 +161,6 @@ pub struct SourceJob {
     referenced: Frontier,
     /// Rows evaluated, for the replay check.
     evaluated: u64,
-    /// When the last row came.
-    row_at: i64,
-    idle: bool,
     /// The finished place in the last closed epoch.
     recorded: Frontier,
     counters: Counters,
@@ -208,8 +203,6 @@ impl SourceJob {
             refers,
             referenced: frontier,
             evaluated: 0,
-            row_at: i64::MIN,
-            idle: false,
             out: Out {
                 boundaries: vec![i64::MIN; consumers.len()],
                 exchange,
@@ -287,7 +280,6 @@ impl SourceJob {
                     out.push(Request::Lane { to: lane.key().consumer, message });
                 }
                 self.out.exchange.begin(producer, out);
-                self.row_at = now;
             }
             Event::Tick => {}
             Event::Stop { drain } => {
@@ -399,13 +391,8 @@ impl SourceJob {
             return Ok(());
         }
         match read {
-            Ok(Read::Batch { batch, token }) => {
-                self.row_at = now;
-                self.idle = false;
-                self.batch(&batch, token, out)
-            }
+            Ok(Read::Batch { batch, token }) => self.batch(&batch, token, out),
             Ok(Read::Idle) => {
-                self.note_idle(now, out);
                 self.reading = Reading::Idle(now.saturating_add(IDLE_PAUSE_US));
                 Ok(())
             }
@@ -502,20 +489,6 @@ impl SourceJob {
                 }
                 *boundary = self.plan.wiring.consumers[group].window.next_boundary(watermark);
             }
-        }
-    }
-
-    /// A partition without rows for `idleAfter` says that it is as far as its clock allows: it no longer holds
-    /// windows back. What comes later may be late.
-    fn note_idle(&mut self, now: i64, out: &mut Vec<Request>) {
-        let Some(after) = self.plan.idle_after_us else { return };
-        if self.idle || now.saturating_sub(self.row_at) < after {
-            return;
-        }
-        self.idle = true;
-        let watermark = Watermark(Watermark::END.0 - 1);
-        for lane in self.out.lanes_mut() {
-            lane.idle(watermark, out);
         }
     }
 

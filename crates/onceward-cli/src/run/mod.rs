@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         console::say(&warning);
     }
 
-    let options = RunOptions { data_dir, workers: workers(args), rate: args.rate };
+    let options = RunOptions { data_dir, workers: workers(args, &manifest.pipeline), rate: args.rate };
     let failed = |error: RunError| error::failure(&error, &manifest);
     let prepared = match Prepared::new(manifest.pipeline.clone(), &registry, options) {
         // Not a failure: a loop that starts a run until it succeeds must come to its end.
@@ -110,8 +110,11 @@ fn default_data_dir(name: &str) -> PathBuf {
     [".", ".onceward", name].iter().collect()
 }
 
-fn workers(args: &RunArgs) -> usize {
-    args.workers.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
+/// `--workers`, or the manifest's `replicas`, or one per core.
+fn workers(args: &RunArgs, pipeline: &Pipeline) -> usize {
+    let replicas = pipeline.replicas.map(|replicas| replicas as usize);
+    let chosen = args.workers.map(usize::from).or(replicas);
+    chosen.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
 }
 
 /// One line that names the weakest element, unless the manifest says what it requires: then the user has

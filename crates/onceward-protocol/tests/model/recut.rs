@@ -64,7 +64,7 @@ pub struct Bounds {
 const MESSAGES: usize = 4;
 const KEYS: usize = 3;
 const PARTS: usize = 7;
-const JOBS: usize = 8;
+const JOBS: usize = 12;
 const COMMITS: usize = 4;
 const LEADERS: usize = 2;
 const CONSUMERS: usize = 3;

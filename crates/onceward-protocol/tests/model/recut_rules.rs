@@ -29,15 +29,14 @@ fn without(rule: Rule, bounds: Bounds, expected: &str) {
 
 #[test]
 fn sizes() {
-    all_rules("two re-cuts", TWICE, 1);
-    all_rules("two jobs", Bounds { jobs: 2, recuts: 1, ..TWICE }, 1);
-    all_rules("leaders", Bounds { leaders: 2, messages: 2, ..TWICE }, 1);
-    all_rules("consumers", Bounds { consumers: 2, recuts: 1, ..TWICE }, 1);
-    all_rules("split3 1", Bounds { split: true, keys: 3, recuts: 1, ..TWICE }, 1);
-    all_rules("split 2 jobs", Bounds { split: true, jobs: 2, recuts: 1, messages: 2, ..TWICE }, 1);
-    all_rules("split", Bounds { split: true, ..TWICE }, 1);
-    all_rules("consumers2", Bounds { consumers: 2, messages: 2, ..TWICE }, 1);
-    all_rules("split3 2", Bounds { split: true, keys: 3, ..TWICE }, 1);
+    all_rules("two re-cuts m4", Bounds { messages: 4, ..TWICE }, 1);
+    all_rules("two jobs", Bounds { jobs: 2, ..TWICE }, 1);
+    all_rules("3 keys two re-cuts", Bounds { keys: 3, ..TWICE }, 1);
+    all_rules("leaders 3", Bounds { leaders: 2, ..TWICE }, 1);
+    all_rules("three re-cuts", Bounds { recuts: 3, messages: 2, ..TWICE }, 1);
+    all_rules("split 2 jobs", Bounds { split: true, jobs: 2, recuts: 1, ..TWICE }, 1);
+    all_rules("split m4", Bounds { split: true, messages: 4, ..TWICE }, 1);
+    all_rules("split3 2 m2", Bounds { split: true, messages: 2, keys: 3, ..TWICE }, 1);
 }
 #[test]
 fn rules() {
