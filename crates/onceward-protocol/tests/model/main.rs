@@ -8,6 +8,7 @@ mod lane_rules;
 mod lanes;
 mod recut;
 mod recut_rules;
+mod recut_state;
 mod search;
 mod sink;
 mod sink_rules;
