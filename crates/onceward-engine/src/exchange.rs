@@ -109,7 +109,7 @@ fn chunk_key(group: &str, epoch: u64) -> Vec<u8> {
     key
 }
 
-/// The inverse of [`chunk_key`].
+/// Group name and epoch of a stored chunk, from its key.
 pub fn decode_chunk_key(key: &[u8]) -> Option<(String, u64)> {
     let mut input = Reader::new(key);
     let group = input.str()?.to_owned();
