@@ -81,7 +81,7 @@ pub fn rebalance(jobs: &[JobLoad], workers: &[WorkerId]) -> Option<Move> {
     let gain = |job: &JobLoad| weight(job).min(gap.saturating_sub(weight(job)));
     let candidates = || jobs.iter().filter(|job| job.worker == most.1);
     let best = candidates().max_by_key(|job| (gain(job), Reverse((job.load, job.partition))))?;
-    let is_worth_it = gain(best) > 0 && gain(best) * 2 * candidates().count() as u128 >= most.0;
+    let is_worth_it = gain(best) * 2 * candidates().count() as u128 >= most.0;
     is_worth_it.then_some(Move { partition: best.partition, from: most.1, to: least.1 })
 }
 

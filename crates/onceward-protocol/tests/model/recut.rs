@@ -9,7 +9,10 @@ use arrayvec::ArrayVec;
 use onceward_protocol::recut::{LaneState, Recut};
 use onceward_protocol::{CommitPermit, Fenced, KeyRange, Mutant, Mutants};
 
-use crate::recut_state::*;
+use crate::recut_state::{
+    Action, Commit, Consumer, Decision, Job, KEYS, Keys, Lane, Life, PARTS, Part, State, Submitted,
+    generation, hash_of, head, keys_of, range,
+};
 use crate::search::Model;
 
 /// A rule that can be switched off.
@@ -53,7 +56,7 @@ pub struct Bounds {
     pub forgets: bool,
     /// Re-cuts in all.
     pub recuts: u8,
-    /// Leaders that decide first and act later, at most [`LEADERS`]; with 0 both is one step.
+    /// Leaders that decide first and act later, at most two; with 0 both is one step.
     pub leaders: usize,
     /// Consuming partitions: one, or two with half of the keys each that are merged at some time.
     pub consumers: u8,

@@ -20,6 +20,7 @@ const TWICE: Bounds = Bounds {
     leaders: 0,
     consumers: 1,
 };
+const ONCE: Bounds = Bounds { recuts: 1, ..TWICE };
 /// The source still has what it would forget, so that a range that starts too early does damage.
 const KEEPING: Bounds = Bounds { forgets: false, ..TWICE };
 
@@ -49,7 +50,7 @@ fn ranges_that_are_not_equally_far_can_be_merged_and_cut() {
 
 #[test]
 fn jobs_may_be_replaced_while_ranges_are_re_cut() {
-    let bounds = Bounds { jobs: 2, recuts: 1, ..TWICE };
+    let bounds = Bounds { jobs: 2, ..ONCE };
     all_rules("two jobs, cut", bounds, 30_000);
     all_rules("two jobs, merge", Bounds { split: true, ..bounds }, 150_000);
 }
@@ -61,7 +62,7 @@ fn leaders_may_decide_first_and_act_later() {
 
 #[test]
 fn the_consumer_may_be_behind_with_its_layout_and_be_re_cut_itself() {
-    all_rules("two consumers, three messages", Bounds { consumers: 2, recuts: 1, ..TWICE }, 25_000);
+    all_rules("two consumers, three messages", Bounds { consumers: 2, ..ONCE }, 25_000);
     all_rules("two consumers, two re-cuts", Bounds { consumers: 2, messages: 2, ..TWICE }, 400_000);
 }
 
@@ -73,7 +74,7 @@ fn without_recut_atomic_an_epoch_lands_between_the_reading_and_the_revoking() {
 
 #[test]
 fn without_recut_atomic_a_parent_goes_on_beside_its_children() {
-    without(Rule::RevokeInside, TWICE, ARRIVED);
+    without(Rule::RevokeInside, ONCE, ARRIVED);
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn without_subrange_frontiers_a_child_needs_what_is_gone_or_applies_it_again() {
 
 #[test]
 fn without_the_ancestor_gate_a_child_overtakes_its_parent() {
-    without(Rule::Shared(Mutant::GateIgnoresAncestor), TWICE, ARRIVED);
+    without(Rule::Shared(Mutant::GateIgnoresAncestor), ONCE, ARRIVED);
 }
 
 #[test]
@@ -114,30 +115,30 @@ fn without_the_ancestor_gate_a_grandchild_overtakes_its_grandparent() {
 
 #[test]
 fn without_a_job_that_drains_it_a_retired_parents_outbox_is_never_delivered() {
-    without(Rule::RetiredDrains, TWICE, STUCK);
+    without(Rule::RetiredDrains, ONCE, STUCK);
 }
 
 #[test]
 fn without_waiting_for_the_drain_a_retired_parents_outbox_is_lost() {
-    without(Rule::DrainedBeforeGone, TWICE, ARRIVED);
+    without(Rule::DrainedBeforeGone, ONCE, ARRIVED);
 }
 
 #[test]
 fn without_default_deny_a_zombie_of_a_drained_range_delivers_again() {
-    without(Rule::Shared(Mutant::RetiredLaneAccepted), TWICE, ARRIVED);
+    without(Rule::Shared(Mutant::RetiredLaneAccepted), ONCE, ARRIVED);
 }
 
 #[test]
 fn without_default_deny_a_merged_consumer_takes_a_known_lane_for_a_new_one() {
-    without(Rule::LargestVersion, Bounds { consumers: 2, ..TWICE }, ARRIVED);
+    without(Rule::LargestVersion, Bounds { consumers: 2, ..ONCE }, ARRIVED);
 }
 
 #[test]
 fn an_outbox_that_is_dropped_with_the_attempt_is_lost() {
-    without(Rule::Shared(Mutant::OutboxDroppedEarly), TWICE, ARRIVED);
+    without(Rule::Shared(Mutant::OutboxDroppedEarly), ONCE, ARRIVED);
 }
 
 #[test]
 fn a_revoked_parents_epoch_is_refused_by_the_chain_alone() {
-    without(Rule::Shared(Mutant::ChainNotCompared), TWICE, ARRIVED);
+    without(Rule::Shared(Mutant::ChainNotCompared), ONCE, ARRIVED);
 }

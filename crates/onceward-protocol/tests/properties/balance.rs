@@ -130,6 +130,19 @@ fn without_workers_nothing_is_placed_or_moved() {
 }
 
 #[test]
+fn workers_that_lie_apart_by_a_fifth_of_the_mean_are_left_alone() {
+    let jobs = |counts: [u32; 2]| -> Vec<JobLoad> {
+        let workers = (0..counts[0]).map(|_| 0).chain((0..counts[1]).map(|_| 1));
+        workers
+            .zip(0..)
+            .map(|(worker, partition)| JobLoad { partition, worker: WorkerId(worker), load: 99 })
+            .collect()
+    };
+    assert_eq!(rebalance(&jobs([11, 9]), &workers(2)), None);
+    assert!(rebalance(&jobs([11, 8]), &workers(2)).is_some());
+}
+
+#[test]
 fn one_heavy_job_is_not_carried_around() {
     let job = |partition, worker, load| JobLoad { partition, worker: WorkerId(worker), load };
     assert_eq!(rebalance(&[job(0, 0, 1000)], &workers(2)), None);
