@@ -42,7 +42,8 @@ impl LaneState {
     /// seen nothing; its sibling's value is never taken for it. The same holds for hashes that no parent owned.
     ///
     /// The lane is sent again from the smallest frontier on, and its watermarks with it; what is above that and an
-    /// ancestor has taken is [covered](LaneState::covered).
+    /// ancestor has taken is [covered](LaneState::covered). Parts that touch and are equally far become one, so that a
+    /// lane on which nothing comes does not collect parts while its ranges are cut and joined.
     pub fn inherit(
         child: KeyRange,
         parents: &[(KeyRange, Option<&LaneState>)],
@@ -78,7 +79,7 @@ impl LaneState {
                 }
             }
         }
-        LaneState { taken, watermark: watermark.unwrap_or(Watermark::NONE), subs }
+        LaneState { taken, watermark: watermark.unwrap_or(Watermark::NONE), subs: joined(subs) }
     }
     /// Whether an ancestor has already taken the message at `point` whose key hashes to `hash`.
     pub fn covered(&self, hash: u64, point: LanePoint) -> bool {
@@ -111,6 +112,19 @@ impl LaneState {
         }
         input.is_empty().then_some(subs)
     }
+}
+
+/// The same parts in order, those that touch and are equally far as one.
+fn joined(mut subs: Vec<SubFrontier>) -> Vec<SubFrontier> {
+    subs.sort_unstable_by_key(|sub| (sub.frontier, sub.range));
+    subs.dedup_by(|next, last| {
+        let joins = next.frontier == last.frontier && last.range.is_followed_by(next.range);
+        if joins {
+            last.range.last = next.range.last;
+        }
+        joins
+    });
+    subs
 }
 
 /// One step of re-cutting: the children tile exactly what the parents owned. One transaction of the store takes it

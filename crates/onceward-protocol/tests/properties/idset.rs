@@ -92,7 +92,9 @@ proptest! {
     }
 
     #[test]
-    fn before_the_first_watermark_nothing_is_expired(time in any::<i64>(), keep in 0..i64::MAX) {
+    fn before_the_first_watermark_nothing_is_expired(
+        time in prop_oneof![any::<i64>(), Just(i64::MIN)], keep in 0..i64::MAX
+    ) {
         prop_assert_eq!(judge_client(time, Watermark::NONE, keep, false), IdVerdict::New);
     }
 

@@ -91,6 +91,26 @@ proptest! {
         prop_assert_eq!(inherit(KeyRange::ALL, &parents, Mutants::NONE), state);
     }
 
+    /// Nothing comes on the lane, so that no part is ever dropped: there must not be more of them each time.
+    #[test]
+    fn a_range_that_is_cut_and_joined_again_is_as_it_was(
+        (parents, child) in family(), cuts in vec(any::<u64>(), 1..6)
+    ) {
+        let parents: Vec<_> = parents.into_iter().map(|(range, state)| {
+            let subs = Vec::new();
+            (range, state.map(|state| LaneState { subs, ..state }))
+        }).collect();
+        let before = inherit(child, &parents, Mutants::NONE);
+        let mut state = before.clone();
+        for at in cuts {
+            let Some(recut) = Recut::split(child, child.first + at % (child.last - child.first)) else { continue };
+            let whole = [(child, Some(state))];
+            let halves = recut.children.iter().map(|half| (*half, Some(inherit(*half, &whole, Mutants::NONE))));
+            state = inherit(child, &halves.collect::<Vec<_>>(), Mutants::NONE);
+        }
+        prop_assert_eq!(state, before);
+    }
+
     #[test]
     fn sub_ranges_are_dropped_only_when_the_frontier_has_reached_them_all(state in lane_state()) {
         let mut after = state.clone();
@@ -112,6 +132,8 @@ proptest! {
         let bytes = LaneState { subs: subs.clone(), ..LaneState::default() }.encode_subs();
         prop_assert_eq!(LaneState::decode_subs(&bytes), Some(subs));
         prop_assert_eq!(LaneState::decode_subs(&bytes[..cut.index(bytes.len())]), None);
+        let followed = [&bytes[..], &[0]].concat();
+        prop_assert_eq!(LaneState::decode_subs(&followed), None);
     }
 
     #[test]
