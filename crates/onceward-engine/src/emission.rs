@@ -8,7 +8,7 @@ use onceward_store::WriteBatch;
 
 use crate::exchange::Exchange;
 use crate::fused::{Emit, Origin, Scratch, StepFailure, Tree};
-use crate::job::Request;
+use crate::job::{JobEnd, Request};
 use crate::output::Outputs;
 
 /// A tree of steps behind a keyed job, and its buffers.
@@ -129,12 +129,12 @@ impl Emission {
         self.outputs.write_epoch(epoch, writes);
     }
     /// An epoch is committed.
-    pub fn committed(&mut self, epoch: u64, out: &mut Vec<Request>) {
+    pub fn committed(&mut self, epoch: u64) {
         self.exchange.committed(epoch);
-        self.outputs.committed(epoch, out);
+        self.outputs.committed(epoch);
     }
     /// Lets everything go on that can; answers when to be asked again.
-    pub fn poll(&mut self, now: i64, out: &mut Vec<Request>) -> Option<i64> {
+    pub fn poll(&mut self, now: i64, out: &mut Vec<Request>) -> Result<Option<i64>, JobEnd> {
         self.exchange.poll(out);
         self.outputs.poll(now, out)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onceward_connector::{ConnectorError, Read, ReadLimits, SinkBlock, TargetError};
+use onceward_connector::{BlockToken, ConnectorError, Read, ReadLimits, SinkBlock, TargetError};
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{CommitOutcome, Fence, Generation, Marker, Position, Watermark};
 use onceward_store::EpochCommit;
@@ -117,6 +117,13 @@ pub enum TargetCall {
         /// The last row that the target has confirmed.
         after: Position,
     },
+    /// `TokenWriter::write`.
+    TokenWrite {
+        /// The rows.
+        block: Arc<SinkBlock>,
+        /// What the target remembers the block by.
+        token: BlockToken,
+    },
     /// `PlainWriter::write`.
     PlainWrite(Arc<SinkBlock>),
 }
@@ -179,6 +186,9 @@ pub struct SinkStats {
     pub delivered: u64,
     /// Rows owed to the target.
     pub owed: u64,
+    /// Rows that the target has not confirmed and that will not be tried again, over the partition's whole life: only
+    /// at most once.
+    pub dropped: u64,
 }
 
 impl Default for JobStats {

@@ -294,7 +294,7 @@ impl KeyedJob {
             Event::Tick | Event::Read { .. } => {}
             Event::Stop { drain } => {
                 self.ending = Ending::Stop { drain };
-                self.emission.outputs.set_flush();
+                self.emission.outputs.stop();
             }
             Event::Halt => {
                 self.ending = Ending::Halt;
@@ -310,7 +310,7 @@ impl KeyedJob {
                 let effects = self.ledger.settle(epoch, outcome)?;
                 self.committed(epoch, effects, out);
             }
-            Event::Target { sink, answer } => self.emission.outputs.answered(now, sink, answer, out)?,
+            Event::Target { sink, answer } => self.emission.outputs.answered(now, sink, answer)?,
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ impl KeyedJob {
         if effects.version.is_some() {
             self.admit(effects.entering, out);
         }
-        self.emission.committed(epoch, out);
+        self.emission.committed(epoch);
     }
 
     /// The layout version is durable: lanes that it brought are taken from now on.
@@ -430,7 +430,7 @@ impl KeyedJob {
         if self.has_fired_all() || self.retired {
             self.emission.outputs.set_flush();
         }
-        let mut wake = self.emission.poll(now, out).unwrap_or(i64::MAX);
+        let mut wake = self.emission.poll(now, out)?.unwrap_or(i64::MAX);
         if let Some(end) = self.end() {
             return Err(end);
         }

@@ -12,7 +12,7 @@ use onceward_protocol::watermark::Tumbling;
 use onceward_protocol::{Generation, KeyRange, LaneKey, Mutants};
 use onceward_spec::{ComputationSpec, Expression, KeyedSpec, OperatorSpec, Pipeline, StepSpec, WindowsSpec};
 
-use crate::delivery::SinkPlan;
+use crate::delivery::{AtMostOnce, SinkPlan};
 use crate::error::EngineError;
 use crate::fused::{KeyedTerminal, Node, Tree, TreeBuilder, json_member};
 use crate::job::Job;
@@ -135,7 +135,7 @@ impl Plan {
         behaviours: &[SinkBehaviour],
         registry: &Registry,
     ) -> Result<Plan, EngineError> {
-        refuse_what_is_missing(&pipeline, behaviours)?;
+        refuse_what_is_missing(&pipeline)?;
         let streams = stream_names(&pipeline);
         let mut sources = Vec::new();
         for (source, codec) in pipeline.sources.iter().zip(codecs) {
@@ -318,7 +318,7 @@ impl Plan {
 }
 
 /// What manifests can say and this engine cannot do yet is refused, never done in another way.
-fn refuse_what_is_missing(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Result<(), EngineError> {
+fn refuse_what_is_missing(pipeline: &Pipeline) -> Result<(), EngineError> {
     for source in &pipeline.sources {
         if source.event_time.as_ref().is_some_and(|time| time.idle_after_us.is_some()) {
             return Err(EngineError::Plan(format!(
@@ -333,20 +333,6 @@ fn refuse_what_is_missing(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> 
             return Err(EngineError::Plan(format!(
                 "computation {} sets minPartitions or maxPartitions; this version does not split or merge by load yet, so both must be {}",
                 computation.name, keyed.partitions
-            )));
-        }
-    }
-    for (sink, behaviour) in pipeline.sinks.iter().zip(behaviours) {
-        if sink.at_most_once.is_some() {
-            return Err(EngineError::Plan(format!(
-                "sink {} asks for at_most_once, which this version cannot deliver; at_least_once is the weakest it can",
-                sink.name
-            )));
-        }
-        if behaviour.contract == SinkContract::Token {
-            return Err(EngineError::Plan(format!(
-                "sink {} deduplicates by tokens, which this version cannot deliver to",
-                sink.name
             )));
         }
     }
@@ -425,6 +411,9 @@ fn sink_plans(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Vec<SinkPlan
         contract: behaviour.contract,
         policy: behaviour.policy,
         by_reference: behaviour.by_reference,
+        at_most_once: sink
+            .at_most_once
+            .map(|limits| AtMostOnce { queue_bytes: limits.queue_bytes, suspend_us: limits.suspend_us }),
         mutants: Mutants::NONE,
     };
     pipeline.sinks.iter().zip(behaviours).enumerate().map(plan).collect()

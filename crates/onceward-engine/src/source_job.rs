@@ -284,7 +284,7 @@ impl SourceJob {
             Event::Tick => {}
             Event::Stop { drain } => {
                 self.ending = Ending::Stop { drain };
-                self.out.outputs.set_flush();
+                self.out.outputs.stop();
             }
             Event::Halt => {
                 self.ending = Ending::Halt;
@@ -301,9 +301,9 @@ impl SourceJob {
             Event::Commit { epoch, outcome } => {
                 self.ledger.settle(epoch, outcome)?;
                 self.out.exchange.committed(epoch);
-                self.out.outputs.committed(epoch, out);
+                self.out.outputs.committed(epoch);
             }
-            Event::Target { sink, answer } => self.out.outputs.answered(now, sink, answer, out)?,
+            Event::Target { sink, answer } => self.out.outputs.answered(now, sink, answer)?,
         }
         Ok(())
     }
@@ -435,6 +435,15 @@ impl SourceJob {
                     format!("row {} after {}", record.position, self.out.position),
                 ));
             }
+            if self.refers && record.position.minor != 0 {
+                return Err(self.broken(
+                    "ID-UNIQUE",
+                    format!(
+                        "row {} by reference: its minor part is the place of the rows made of it",
+                        record.position
+                    ),
+                ));
+            }
             self.out.position = record.position;
             self.out.row = 0;
             let payload = batch.payload(record);
@@ -514,7 +523,7 @@ impl SourceJob {
         self.finish_progress();
         self.close_epoch(now, out);
         self.out.exchange.poll(out);
-        let mut wake = self.out.outputs.poll(now, out).unwrap_or(i64::MAX);
+        let mut wake = self.out.outputs.poll(now, out)?.unwrap_or(i64::MAX);
         self.start_read(now, out)?;
         if self.is_done() {
             return Err(match self.ending {
@@ -577,7 +586,7 @@ impl SourceJob {
         }
         let epoch = self.ledger.current();
         let mut writes = WriteBatch::default();
-        self.counters.rows_out += self.out.outputs.gathered_rows();
+        self.counters.rows_out += self.out.outputs.new_rows();
         self.out.exchange.write_epoch(epoch, &mut writes);
         self.out.outputs.write_epoch(epoch, &mut writes);
         if let Some(point) = self.progress.finished() {

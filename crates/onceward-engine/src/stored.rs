@@ -1,6 +1,6 @@
 //! What a job finds in the store when it starts, and the keys under which it is kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use onceward_connector::RowChunk;
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
@@ -9,6 +9,7 @@ use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{Cursor, Frontier, KeyRange, PartitionHead, PartitionId, Position, Watermark};
 use onceward_store::{Store, StoreError, TableId};
 
+use crate::delivery::{Borders, LossCounts, ReferenceCounts};
 use crate::error::EngineError;
 use crate::exchange::{EXCHANGE, ExchangeChunk, decode_chunk_key};
 
@@ -18,10 +19,12 @@ const RESUME: u8 = b'r';
 const COUNTERS: u8 = b'n';
 const OUTBOXED: u8 = b'o';
 const TAKEN: u8 = b't';
+const REFERENCE: u8 = b'f';
+const LOSS: u8 = b'd';
+const BORDERS: u8 = b'b';
 const SUBS: u8 = b'm';
 const VERSION: u8 = b'v';
 const CLOCK: u8 = b'k';
-const BY_REFERENCE: u8 = b'f';
 const ID_COUNTERS: u8 = b'i';
 
 /// The table of ids that order cannot tell apart (FLOOR-MONOTONE).
@@ -71,19 +74,26 @@ pub fn clock_key() -> &'static [u8] {
 }
 /// The key of a sink's cursor (SINK-CURSOR: one per sink and partition).
 pub fn cursor_key(sink: &str) -> Vec<u8> {
-    let mut key = vec![CURSOR];
-    put_str(&mut key, sink);
-    key
+    sink_key(CURSOR, sink)
 }
 /// The key of the number of rows ever put into a sink's outbox.
 pub fn taken_key(sink: &str) -> Vec<u8> {
-    let mut key = vec![TAKEN];
-    put_str(&mut key, sink);
-    key
+    sink_key(TAKEN, sink)
 }
-/// The key that says that a sink is owed ranges of the source, under the source's own positions.
-pub fn by_reference_key(sink: &str) -> Vec<u8> {
-    let mut key = vec![BY_REFERENCE];
+/// The key of the figures of a sink by reference.
+pub fn reference_key(sink: &str) -> Vec<u8> {
+    sink_key(REFERENCE, sink)
+}
+/// The key of the figures of a sink that may lose rows.
+pub fn loss_key(sink: &str) -> Vec<u8> {
+    sink_key(LOSS, sink)
+}
+/// The key of the borders of the block that a sink may have been sent (BORDERS-BEFORE-ATTEMPT).
+pub fn borders_key(sink: &str) -> Vec<u8> {
+    sink_key(BORDERS, sink)
+}
+fn sink_key(kind: u8, sink: &str) -> Vec<u8> {
+    let mut key = vec![kind];
     put_str(&mut key, sink);
     key
 }
@@ -140,6 +150,11 @@ fn whole<'a, T>(bytes: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> Option<T>
     let mut input = Reader::new(bytes);
     let value = read(&mut input)?;
     input.is_empty().then_some(value)
+}
+
+/// The sink in a key of the meta table.
+fn sink_of(key: &[u8]) -> Option<String> {
+    whole(key.get(1..)?, |input| input.str().map(str::to_owned))
 }
 
 fn decode_chunk(value: &[u8]) -> Option<RowChunk> {
@@ -211,8 +226,12 @@ pub struct Stored {
     pub cursors: BTreeMap<String, Cursor>,
     /// Rows ever put into the outbox, by sink name.
     pub taken: BTreeMap<String, u64>,
-    /// Sinks that are owed ranges of the source.
-    pub by_reference: BTreeSet<String>,
+    /// Figures of sinks by reference, by sink name.
+    pub references: BTreeMap<String, ReferenceCounts>,
+    /// Figures of sinks that may lose rows, by sink name.
+    pub losses: BTreeMap<String, LossCounts>,
+    /// The block that a sink may have been sent, by sink name.
+    pub borders: BTreeMap<String, Borders>,
     /// The finished place of a source partition.
     pub resume: Option<ResumePoint>,
     /// Up to where a source's rows are in its outbox: as far as its lanes' consumers or further.
@@ -309,16 +328,19 @@ impl Stored {
                 }
                 CLOCK if key == clock_key() => self.clock = Some(whole(value, Reader::i64)?),
                 CURSOR => {
-                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
-                    self.cursors.insert(sink, Cursor::decode(value)?);
-                }
-                BY_REFERENCE if value.is_empty() => {
-                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
-                    self.by_reference.insert(sink);
+                    self.cursors.insert(sink_of(key)?, Cursor::decode(value)?);
                 }
                 TAKEN => {
-                    let sink = whole(&key[1..], |input| input.str().map(str::to_owned))?;
-                    self.taken.insert(sink, whole(value, Reader::varint)?);
+                    self.taken.insert(sink_of(key)?, whole(value, Reader::varint)?);
+                }
+                REFERENCE => {
+                    self.references.insert(sink_of(key)?, whole(value, ReferenceCounts::decode)?);
+                }
+                LOSS => {
+                    self.losses.insert(sink_of(key)?, whole(value, LossCounts::decode)?);
+                }
+                BORDERS => {
+                    self.borders.insert(sink_of(key)?, whole(value, Borders::decode)?);
                 }
                 RESUME if key == resume_key() => self.resume = Some(ResumePoint::decode(value)?),
                 OUTBOXED if key == outboxed_key() => self.outboxed = whole(value, Frontier::decode)?,

@@ -62,7 +62,9 @@ impl Target {
                 shelf.marker = Some(*next);
                 Ok(TargetAnswer::Done)
             }
-            TargetCall::PlainWrite(block) | TargetCall::SequenceWrite { block, .. } => {
+            TargetCall::PlainWrite(block)
+            | TargetCall::SequenceWrite { block, .. }
+            | TargetCall::TokenWrite { block, .. } => {
                 shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
                 Ok(TargetAnswer::Done)
             }
@@ -87,6 +89,7 @@ pub fn kind(call: &TargetCall) -> &'static str {
         TargetCall::CreateMarker(_) => "target.create_marker",
         TargetCall::Write { .. } => "target.write",
         TargetCall::SequenceWrite { .. } => "target.sequence_write",
+        TargetCall::TokenWrite { .. } => "target.token_write",
         TargetCall::PlainWrite(_) => "target.plain_write",
     }
 }

@@ -2,10 +2,14 @@
 //! the driver in `world` carries out one request at a time, and a test decides what is carried out, what
 //! waits and what is lost.
 //!
-//! The driver itself checks four rules in every test: an acknowledgement never exceeds what is stored, what is
-//! written was intended by a durable epoch, a row leaves the outbox only after the target has it, and a job
-//! that has ended asks for nothing.
+//! The driver itself checks five rules in every test: an acknowledgement never exceeds what is stored, what is
+//! written was intended by a durable epoch, a block with a token has its borders stored, a row leaves the outbox only
+//! after the target has it, and a job that has ended asks for nothing.
 
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
+mod desk;
 #[cfg(test)]
 mod manifest;
 #[cfg(test)]
@@ -20,9 +24,19 @@ mod acknowledgements;
 #[cfg(test)]
 mod aggregates;
 #[cfg(test)]
+mod all_sinks;
+#[cfg(test)]
+mod at_most_once;
+#[cfg(test)]
 mod backpressure;
 #[cfg(test)]
+mod borders;
+#[cfg(test)]
+mod by_reference;
+#[cfg(test)]
 mod consumer_lanes;
+#[cfg(test)]
+mod gate;
 #[cfg(test)]
 mod open_order;
 mod operators;
@@ -32,6 +46,8 @@ mod poison;
 mod producer_lanes;
 #[cfg(test)]
 mod progress;
+#[cfg(test)]
+mod sequence;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]

@@ -172,7 +172,7 @@ fn an_unknown_outcome_opens_again_under_a_fresh_fence_and_never_writes_in_the_ol
                             (fences.last(), fences.last())
                         );
                     }
-                    TargetCall::SequenceWrite { .. } | TargetCall::PlainWrite(_) => panic!(),
+                    _ => panic!(),
                 }
             }
             assert_eq!(fences.len(), 2);
@@ -206,7 +206,7 @@ fn the_rows_of_a_written_block_leave_the_outbox_only_with_a_later_commit() {
     let mut world = running(&to_a_sink());
     assert!(world.run_until(|world| world.kinds().contains(&"write")));
     assert_eq!(world.shelves[0].outbox("out"), numbered(0..20));
-    assert_eq!(world.sinks(0), [SinkStats { sink: 0, delivered: 0, owed: 20 }]);
+    assert_eq!(world.sinks(0), [SinkStats { sink: 0, delivered: 0, owed: 20, dropped: 0 }]);
     // The target confirms; the epoch that says so is not durable yet.
     world.held.commits = vec![0];
     assert!(world.run_until(|world| !world.rows(0).is_empty()));
@@ -219,7 +219,7 @@ fn the_rows_of_a_written_block_leave_the_outbox_only_with_a_later_commit() {
     assert_eq!(world.kinds()[KINDS.len()..], ["take fence", "read marker"]);
     assert_eq!(world.rows(0), numbered(0..20));
     assert_eq!(world.shelves[0].outbox("out"), Vec::<String>::new());
-    assert_eq!(world.sinks(0), [SinkStats { sink: 0, delivered: 20, owed: 0 }]);
+    assert_eq!(world.sinks(0), [SinkStats { sink: 0, delivered: 20, owed: 0, dropped: 0 }]);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What is persisted comes back as it was, and what this version did not write is refused.
 
 use onceward_connector::RowChunk;
+use onceward_engine::delivery::{Borders, LossCounts, ReferenceCounts};
 use onceward_engine::layout::{LayoutKeyed, LayoutRange, LayoutSource};
 use onceward_engine::stored::{
-    Counters, counters_key, cursor_key, encode_chunk, encode_count, encode_lane, lane_key, outbox_key,
-    outboxed_key, resume_key, taken_key,
+    Counters, borders_key, counters_key, cursor_key, encode_chunk, encode_count, encode_lane, lane_key,
+    loss_key, outbox_key, outboxed_key, reference_key, resume_key, taken_key,
 };
 use onceward_engine::{Layout, Stored};
 use onceward_protocol::recut::LaneState;
@@ -139,6 +140,12 @@ proptest! {
     }
 }
 
+const REFERENCE: ReferenceCounts =
+    ReferenceCounts { delivered: 300, counted: Position::new(4, 2), taken: Position::new(9, 1) };
+const LOSS: LossCounts = LossCounts { delivered: 300, dropped: 7 };
+const BORDERS: Borders =
+    Borders { first: Position::new(4, 2), last: Position::new(9, 1), rows: 300, digest: u128::MAX / 3 };
+
 /// One row of each kind in the META table.
 fn meta_rows() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let producer = Manifest::new().source("rows", 1, None).layout().partitions().remove(0).id;
@@ -156,6 +163,9 @@ fn meta_rows() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         ("lane", lane_key("rows", &producer), encode_lane(frontier, Watermark(12))),
         ("cursor", cursor_key("out"), cursor.encode()),
         ("taken", taken_key("out"), encode_count(300)),
+        ("reference", reference_key("out"), REFERENCE.encode()),
+        ("loss", loss_key("out"), LOSS.encode()),
+        ("borders", borders_key("out"), BORDERS.encode()),
         ("outboxed", outboxed_key().to_vec(), outboxed),
         (
             "counters",
@@ -179,6 +189,10 @@ fn what_an_epoch_writes_is_what_a_successor_finds() {
     assert_eq!(stored.outboxed, frontier);
     assert_eq!(stored.counters, Counters { rows_in: 300, late: 2, rows_out: 1, ..Counters::default() });
     assert_eq!(stored.taken["out"], 300);
+    assert_eq!(
+        (stored.references["out"], stored.losses["out"], stored.borders["out"]),
+        (REFERENCE, LOSS, BORDERS)
+    );
     let cursor = stored.cursors["out"];
     assert_eq!((cursor.phase, cursor.fence), (CursorPhase::Open, Some(Fence(11))));
     assert_eq!(

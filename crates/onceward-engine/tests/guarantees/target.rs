@@ -1,8 +1,10 @@
-//! The target system of one (sink, partition): rows and a marker, compared as MARKER-CAS asks.
+//! The target system of one (sink, partition): rows, and what each contract makes it compare.
 
-use onceward_connector::TargetError;
+use std::collections::BTreeSet;
+
+use onceward_connector::{ConnectorError, TargetError};
 use onceward_engine::{TargetAnswer, TargetCall};
-use onceward_protocol::{Fence, Marker};
+use onceward_protocol::{Fence, Marker, Position};
 
 use crate::shelf::text;
 
@@ -10,6 +12,9 @@ use crate::shelf::text;
 pub struct Target {
     pub fence: Option<Fence>,
     pub marker: Option<Marker>,
+    /// The last row of a sequence.
+    pub sequence: Position,
+    pub tokens: BTreeSet<String>,
     pub rows: Vec<String>,
 }
 
@@ -36,7 +41,19 @@ impl Target {
                 self.marker = Some(*next);
                 Ok(TargetAnswer::Done)
             }
-            TargetCall::SequenceWrite { block, .. } | TargetCall::PlainWrite(block) => {
+            TargetCall::SequenceWrite { after, .. } if *after > self.sequence => {
+                Err(TargetError::Definite(ConnectorError::new("OW-3998", "rows are missing before these")))
+            }
+            TargetCall::SequenceWrite { block, .. } => {
+                let new = block.rows().filter(|(position, _)| *position > self.sequence);
+                self.rows.extend(new.map(|(_, row)| text(row)));
+                self.sequence = self.sequence.max(block.last().unwrap());
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::TokenWrite { token, .. } if !self.tokens.insert(token.text.clone()) => {
+                Ok(TargetAnswer::Done)
+            }
+            TargetCall::TokenWrite { block, .. } | TargetCall::PlainWrite(block) => {
                 self.rows.extend(block.rows().map(|(_, row)| text(row)));
                 Ok(TargetAnswer::Done)
             }
@@ -52,7 +69,19 @@ pub fn kind(call: &TargetCall) -> &'static str {
         TargetCall::CreateMarker(_) => "create marker",
         TargetCall::Write { .. } => "write",
         TargetCall::SequenceWrite { .. } => "sequence write",
+        TargetCall::TokenWrite { .. } => "token write",
         TargetCall::PlainWrite(_) => "plain write",
+    }
+}
+
+/// The rows that a call brings.
+pub fn rows_of(call: &TargetCall) -> Vec<String> {
+    match call {
+        TargetCall::TakeFence(_) | TargetCall::ReadMarker | TargetCall::CreateMarker(_) => Vec::new(),
+        TargetCall::Write { block, .. }
+        | TargetCall::SequenceWrite { block, .. }
+        | TargetCall::TokenWrite { block, .. }
+        | TargetCall::PlainWrite(block) => block.rows().map(|(_, row)| text(row)).collect(),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use onceward_connector::{ConnectorError, Read, ReadLimits, Record, RecordBatch, TargetError};
+use onceward_engine::delivery::Borders;
 use onceward_engine::job::SinkStats;
 use onceward_engine::layout::Role;
 use onceward_engine::stored::lane_key;
@@ -101,6 +102,8 @@ pub struct World {
     pub bounded: bool,
     /// The next call of this kind goes wrong.
     pub faults: VecDeque<(&'static str, Fault)>,
+    /// This sink's targets do nothing and do not answer.
+    pub dead: Option<u32>,
     manifest: Manifest,
     partitions: Vec<LayoutPartition>,
     slots: Vec<Option<Slot>>,
@@ -124,6 +127,7 @@ impl World {
             read_rows: 100,
             bounded: true,
             faults: VecDeque::new(),
+            dead: None,
             manifest: manifest.clone(),
             slots: (0..count).map(|_| None).collect(),
             input: vec![Vec::new(); count],
@@ -170,6 +174,28 @@ impl World {
         self.slots.iter_mut().for_each(|slot| *slot = None);
         self.start_all();
     }
+    /// What targets were asked for and have not answered yet happens all the same; nobody hears of it.
+    pub fn land_calls(&mut self) {
+        for pending in &self.pending {
+            if let Pending::Call { by, sink, call, .. } = pending {
+                let _ = self.targets.entry((*sink, *by)).or_default().apply(call);
+            }
+        }
+    }
+    /// Another manifest on the same store and targets, with the same input.
+    pub fn upgrade(&mut self, manifest: &Manifest) {
+        let mut next = World::new(manifest);
+        next.shelves = std::mem::take(&mut self.shelves);
+        next.targets = std::mem::take(&mut self.targets);
+        next.input = std::mem::take(&mut self.input);
+        (next.now, next.next_uid, next.bounded) = (self.now, self.next_uid, self.bounded);
+        next.start_all();
+        *self = next;
+    }
+    /// Other rows than before, as no immutable source gives them.
+    pub fn replace_input(&mut self, number: u32, rows: &[String]) {
+        self.input[number as usize] = rows.iter().map(|row| row.clone().into_bytes()).collect();
+    }
     /// Asks every job to stop.
     pub fn stop_all(&mut self) {
         self.numbers().for_each(|number| self.handle(number, Event::Stop { drain: false }));
@@ -209,8 +235,18 @@ impl World {
                 let name = &self.manifest.pipeline.sinks[sink as usize].name;
                 let cursor =
                     self.shelves[by as usize].stored().cursors.get(name).copied().unwrap_or_default();
-                if let TargetCall::Write { next, .. } = &call {
-                    assert!(next.position <= cursor.intended, "wrote {next:?}, intended {cursor:?}");
+                match &call {
+                    TargetCall::Write { block, .. }
+                    | TargetCall::SequenceWrite { block, .. }
+                    | TargetCall::PlainWrite(block) => {
+                        assert!(block.last().unwrap() <= cursor.intended, "intended {cursor:?}");
+                    }
+                    TargetCall::TokenWrite { block, .. } if self.loses(sink) => assert!(!block.is_empty()),
+                    TargetCall::TokenWrite { block, .. } => {
+                        let stored = self.shelves[by as usize].stored().borders.get(name).copied();
+                        assert_eq!(Borders::of(block), stored, "sent before the borders were recorded");
+                    }
+                    TargetCall::TakeFence(_) | TargetCall::ReadMarker | TargetCall::CreateMarker(_) => {}
                 }
                 self.seen.push(Seen::Call { call: call.clone(), cursor });
                 self.pending.push_back(Pending::Call { uid, by, sink, call });
@@ -227,6 +263,11 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Whether a sink may lose rows.
+    fn loses(&self, sink: u32) -> bool {
+        self.manifest.pipeline.sinks[sink as usize].at_most_once.is_some()
     }
 
     fn is_held(&self, pending: &Pending) -> bool {
@@ -323,6 +364,7 @@ impl World {
         }
         let lost = || Err(TargetError::Unknown("no answer in time".to_owned()));
         let answer = match fault {
+            _ if self.dead == Some(sink) => lost(),
             None => target.apply(&call),
             Some(Fault::LostBefore) => lost(),
             Some(Fault::LostAfter) => {

@@ -67,6 +67,7 @@ fn apply(writer: &mut Writer, call: TargetCall) -> Result<TargetAnswer, TargetEr
         (Writer::Sequence(writer), TargetCall::SequenceWrite { block, after }) => {
             writer.write(&block, after)?
         }
+        (Writer::Token(writer), TargetCall::TokenWrite { block, token }) => writer.write(&block, &token)?,
         (_, call) => {
             return Err(TargetError::Definite(onceward_connector::ConnectorError::new(
                 "OW-5510",
