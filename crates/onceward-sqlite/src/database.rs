@@ -1,7 +1,8 @@
 //! One connection to the database file, opened when it is first needed and dropped after every error, so that no half
 //! transaction and no stale view of the file survives one.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ impl Database {
 
     fn connect(&self) -> Result<Connection, TargetError> {
         if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| {
+            create_folder(folder).map_err(|error| {
                 ConnectorError::new(
                     "OW-3205",
                     format!(
@@ -100,5 +101,22 @@ impl Database {
                 .map_err(|error| named("setting how commits are synced", error))?;
         }
         Ok(connection)
+    }
+}
+
+/// Makes a folder and those above it, each entry durable in its parent: SQLite syncs only the folder of the file itself.
+fn create_folder(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(Path::new(""));
+    create_folder(parent)?;
+    match std::fs::create_dir(path) {
+        Ok(()) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            std::fs::File::open(parent)?.sync_all()
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
     }
 }
