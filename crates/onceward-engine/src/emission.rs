@@ -75,6 +75,10 @@ impl Emission {
         let Emission { partition, outputs, exchange, main, .. } = self;
         Self::walk(partition, outputs, exchange, main, record, event_time)
     }
+    /// Whether anybody reads late records.
+    pub fn takes_late(&self) -> bool {
+        self.late.is_some()
+    }
     /// Puts out a late record, if anybody reads those.
     pub fn emit_late(&mut self, record: &[u8], event_time: i64) -> Result<(), StepFailure> {
         let Emission { partition, outputs, exchange, late, .. } = self;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
 use onceward_protocol::recut::Routing;
-use onceward_protocol::{Frontier, Generation, LaneKey, LanePoint, Position, Watermark};
+use onceward_protocol::{Frontier, Generation, LanePoint, Position, Watermark};
 use onceward_store::{TableId, WriteBatch};
 
 use crate::job::Request;
@@ -161,21 +161,12 @@ impl Group {
         }
     }
     fn rewire(&mut self, wiring: &GroupWiring, own: Generation, out: &mut Vec<Request>) {
-        if self.lanes.iter().map(LaneOut::key).eq(wiring.lanes.iter().map(|(key, _)| *key)) {
+        if self.lanes.iter().map(LaneOut::key).eq(wiring.keys()) {
             return;
         }
         // Everything below the first chunk that is owed was acknowledged by the ancestors of every lane.
         let acked = self.acked();
-        let mut old = std::mem::take(&mut self.lanes);
-        for (key, _) in &wiring.lanes {
-            match old.iter().position(|lane| lane.key() == *key) {
-                Some(index) => self.lanes.push(old.swap_remove(index)),
-                None => {
-                    self.lanes.push(LaneOut::new(*key, acked));
-                    hello(*key, own, out);
-                }
-            }
-        }
+        LaneOut::rewire(&mut self.lanes, wiring.keys(), acked, own, out);
         self.routing = wiring.routing();
         for owed in &mut self.owed {
             (owed.order, owed.ends) = bucket(&owed.chunk, self.routing.as_ref(), self.lanes.len());
@@ -232,10 +223,6 @@ fn bucket(chunk: &ExchangeChunk, routing: Option<&Routing>, lanes: usize) -> (Ve
     (order, next)
 }
 
-fn hello(lane: LaneKey, producer: Generation, out: &mut Vec<Request>) {
-    out.push(Request::Lane { to: lane.consumer, message: LaneMessage::Hello { lane, producer } });
-}
-
 /// All materialised lanes of one job.
 pub struct Exchange {
     groups: Vec<Group>,
@@ -244,18 +231,17 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Takes up what is stored.
+    /// Takes up what is stored; the gate is open.
     pub fn new(
         wiring: &[GroupWiring],
         mut stored: std::collections::BTreeMap<String, Vec<(u64, ExchangeChunk)>>,
-        gated: bool,
     ) -> Self {
         let groups = wiring
             .iter()
             .map(|wiring| {
                 let mut group = Group {
                     routing: wiring.routing(),
-                    lanes: wiring.lanes.iter().map(|(key, _)| LaneOut::new(*key, Frontier::START)).collect(),
+                    lanes: wiring.keys().map(|key| LaneOut::new(key, Frontier::START)).collect(),
                     gathering: ExchangeChunk::default(),
                     in_epochs: VecDeque::new(),
                     owed: VecDeque::new(),
@@ -268,7 +254,7 @@ impl Exchange {
                 group
             })
             .collect();
-        Exchange { groups, gated }
+        Exchange { groups, gated: false }
     }
     /// Whether the job has no materialised lanes.
     pub fn is_empty(&self) -> bool {
@@ -280,7 +266,7 @@ impl Exchange {
     }
     /// Announces the job to its consumers.
     pub fn begin(&self, own: Generation, out: &mut Vec<Request>) {
-        self.lanes().for_each(|lane| hello(lane.key(), own, out));
+        self.lanes().for_each(|lane| lane.hello(own, out));
     }
     /// Puts a message into the epoch being gathered.
     #[inline]
@@ -360,13 +346,7 @@ impl Exchange {
         let key = message.lane();
         for group in &mut self.groups {
             let Some(lane) = group.lanes.iter_mut().find(|lane| lane.key() == key) else { continue };
-            match message {
-                LaneMessage::Invite { .. } => hello(key, own, out),
-                LaneMessage::Open { session, frontier } => drop(lane.open(*session, *frontier, own)),
-                LaneMessage::Ack { session, frontier } => drop(lane.acknowledge(*session, *frontier)),
-                LaneMessage::Credit { session, below } => lane.credit(*session, *below),
-                LaneMessage::Hello { .. } | LaneMessage::Batch(_) => {}
-            }
+            lane.take(message, own, out);
             group.release();
         }
     }

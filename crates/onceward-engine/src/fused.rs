@@ -256,31 +256,26 @@ impl Tree {
                     self.map(step, fields, *next, then, origin, row, scratch, emit)?;
                 }
                 Node::Function { step, function, stage: next, then } => {
-                    let json = self.as_json(stage, record, scratch)?;
-                    let record = json.as_deref().unwrap_or(record);
-                    self.function(step, function.as_ref(), *next, then, origin, record, scratch, emit)?;
+                    self.with_json(stage, record, scratch, |json, scratch| {
+                        self.function(step, function.as_ref(), *next, then, origin, json, scratch, emit)
+                    })?;
                 }
                 Node::Keyed(terminal) => {
                     encode_keyed(terminal, row, &mut scratch.key, &mut scratch.args, &mut scratch.id)?;
                     if terminal.record {
-                        match self.as_json(stage, record, scratch)? {
-                            Some(json) => scratch.args.extend_from_slice(&json),
-                            None => scratch.args.extend_from_slice(record),
-                        }
+                        self.with_json(stage, record, scratch, |json, scratch| {
+                            scratch.args.extend_from_slice(json);
+                            Ok(())
+                        })?;
                     }
                     let child = &mut scratch.children[terminal.group];
                     emit.keyed(terminal.group, *child, &scratch.key, &scratch.args);
                     *child += 1;
                 }
-                Node::Sink { sink } => match &self.stages[stage].codec {
-                    Codec::Json => emit.row(*sink, record),
-                    codec => {
-                        scratch.row.clear();
-                        onceward_expr::record_to_json(codec, record, &mut scratch.row)
-                            .map_err(|error| failure("writing as JSON", error))?;
-                        emit.row(*sink, &scratch.row);
-                    }
-                },
+                Node::Sink { sink } => self.with_json(stage, record, scratch, |json, _| {
+                    emit.row(*sink, json);
+                    Ok(())
+                })?,
             }
         }
         Ok(())
@@ -302,25 +297,10 @@ impl Tree {
         let mut slots = std::mem::take(&mut scratch.slots[next]);
         record.clear();
         let result = (|| {
-            record.push(b'{');
-            for (index, (name, program)) in fields.iter().enumerate() {
-                if index > 0 {
-                    record.push(b',');
-                }
-                record.extend_from_slice(name);
-                program.write_json(row, &mut record).map_err(|error| failure(step, error))?;
-            }
-            record.push(b'}');
+            write_object(step, fields, row, &mut record)?;
             if scratch.check {
-                let mut again = vec![b'{'];
-                for (index, (name, program)) in fields.iter().enumerate() {
-                    if index > 0 {
-                        again.push(b',');
-                    }
-                    again.extend_from_slice(name);
-                    program.write_json(row, &mut again).map_err(|error| failure(step, error))?;
-                }
-                again.push(b'}');
+                let mut again = Vec::with_capacity(record.len());
+                write_object(step, fields, row, &mut again)?;
                 if again != record {
                     return Err(not_deterministic(step));
                 }
@@ -337,22 +317,26 @@ impl Tree {
         result
     }
 
-    /// The record as JSON, if it is not JSON already.
-    fn as_json(
+    /// Hands on the record as JSON: as it is, if it is JSON already.
+    #[inline]
+    fn with_json(
         &self,
         stage: usize,
         record: &[u8],
         scratch: &mut Scratch,
-    ) -> Result<Option<Vec<u8>>, StepFailure> {
-        match &self.stages[stage].codec {
-            Codec::Json => Ok(None),
-            codec => {
-                scratch.row.clear();
-                onceward_expr::record_to_json(codec, record, &mut scratch.row)
-                    .map_err(|error| failure("writing as JSON", error))?;
-                Ok(Some(scratch.row.clone()))
-            }
+        then: impl FnOnce(&[u8], &mut Scratch) -> Result<(), StepFailure>,
+    ) -> Result<(), StepFailure> {
+        let codec = &self.stages[stage].codec;
+        if matches!(codec, Codec::Json) {
+            return then(record, scratch);
         }
+        let mut json = std::mem::take(&mut scratch.row);
+        json.clear();
+        let result = onceward_expr::record_to_json(codec, record, &mut json)
+            .map_err(|error| failure("writing as JSON", error))
+            .and_then(|()| then(&json, scratch));
+        scratch.row = json;
+        result
     }
 
     #[expect(clippy::too_many_arguments, reason = "the recursion's state, spelled out")]
@@ -392,6 +376,25 @@ impl Tree {
         scratch.slots[next] = slots;
         result
     }
+}
+
+/// Appends the object that a map makes.
+fn write_object(
+    step: &str,
+    fields: &[(Vec<u8>, Program)],
+    row: &Row<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), StepFailure> {
+    out.push(b'{');
+    for (index, (name, program)) in fields.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(name);
+        program.write_json(row, out).map_err(|error| failure(step, error))?;
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 fn event_time(row: &Row<'_>, slot: usize, name: &str) -> Result<i64, StepFailure> {

@@ -8,26 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onceward_protocol::Watermark;
 use onceward_protocol::codec::{Reader, order_i64, put_bytes, unorder_i64};
+use onceward_protocol::idset::{IdVerdict, forgotten_through, judge_client};
 use onceward_spec::KeyedSpec;
 use onceward_store::WriteBatch;
 
 use crate::lane::{LaneBatch, LaneEntry};
 use crate::stored::{IDS, Stored};
 
-/// What is known of a message's id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Judged {
-    /// Not seen.
-    New,
-    /// Seen.
-    Repeat,
-    /// So old that it may have been forgotten.
-    Expired,
-}
-
 /// The ids of one partition.
 pub struct Ids {
-    by_client: bool,
     kept: bool,
     keep_us: i64,
     /// Client-chosen ids (group key and id) with the event time under which each is kept.
@@ -36,16 +25,10 @@ pub struct Ids {
     changed: BTreeMap<Vec<u8>, Option<i64>>,
 }
 
-/// The group key of a stored id.
-pub fn id_group(key: &[u8]) -> Option<&[u8]> {
-    Reader::new(key).bytes()
-}
-
 impl Ids {
     /// Takes up what is stored; `None` if it is malformed. Without `kept` nothing is remembered.
     pub fn load(spec: &KeyedSpec, kept: bool, stored: &Stored) -> Option<Self> {
         let mut ids = Ids {
-            by_client: !spec.dedup.by.is_empty(),
             kept,
             keep_us: spec.dedup.keep_us,
             known: BTreeMap::new(),
@@ -59,10 +42,6 @@ impl Ids {
         }
         Some(ids)
     }
-    /// Whether messages carry an id of their own in front of their arguments.
-    pub fn is_by_client(&self) -> bool {
-        self.by_client
-    }
     /// The arguments behind a client-chosen id.
     pub fn without_id(args: &[u8]) -> &[u8] {
         let mut input = Reader::new(args);
@@ -72,37 +51,27 @@ impl Ids {
         }
     }
     /// Judges a message and remembers its id; `None` if it carries none.
-    pub fn judge(&mut self, batch: &LaneBatch, entry: &LaneEntry, watermark: Watermark) -> Option<Judged> {
-        if !self.by_client {
-            // The lane's own order has dropped what is at or below its floor.
-            return Some(Judged::New);
-        }
+    pub fn judge(&mut self, batch: &LaneBatch, entry: &LaneEntry, watermark: Watermark) -> Option<IdVerdict> {
         let id = Reader::new(batch.args(entry)).bytes()?;
         if !self.kept {
-            return Some(Judged::New);
+            return Some(IdVerdict::New);
         }
         let mut key = Vec::with_capacity(entry.key_len as usize + id.len() + 2);
         put_bytes(&mut key, batch.key(entry));
         key.extend_from_slice(id);
-        if self.known.contains_key(&key) {
-            return Some(Judged::Repeat);
+        let verdict = judge_client(entry.event_time, watermark, self.keep_us, self.known.contains_key(&key));
+        if verdict == IdVerdict::New {
+            self.known.insert(key.clone(), entry.event_time);
+            self.by_time.insert((entry.event_time, key.clone()));
+            self.changed.insert(key, Some(entry.event_time));
         }
-        if entry.event_time <= self.forgotten(watermark) {
-            return Some(Judged::Expired);
-        }
-        self.known.insert(key.clone(), entry.event_time);
-        self.by_time.insert((entry.event_time, key.clone()));
-        self.changed.insert(key, Some(entry.event_time));
-        Some(Judged::New)
-    }
-    /// Ids at or below this event time may have been forgotten.
-    fn forgotten(&self, watermark: Watermark) -> i64 {
-        if watermark == Watermark::NONE { i64::MIN } else { watermark.0.saturating_sub(self.keep_us) }
+        Some(verdict)
     }
     /// Forgets what is old enough and writes what changed since the last call.
     pub fn write_changes(&mut self, effective: Watermark, writes: &mut WriteBatch) {
-        let forgotten = self.forgotten(effective);
-        while self.by_time.first().is_some_and(|(time, _)| *time <= forgotten) {
+        let forgotten = forgotten_through(effective, self.keep_us);
+        while self.by_time.first().is_some_and(|(time, _)| forgotten.is_some_and(|through| *time <= through))
+        {
             if let Some((_, key)) = self.by_time.pop_first() {
                 self.known.remove(&key);
                 self.changed.insert(key, None);

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use onceward_connector::{BlockToken, ConnectorError, Read, ReadLimits, SinkBlock, TargetError};
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{CommitOutcome, Fence, Generation, Marker, Position, Watermark};
+use onceward_protocol::{CommitOutcome, Fence, Marker, Position, Watermark};
 use onceward_store::EpochCommit;
 
 use crate::error::EngineError;
 use crate::keyed_job::KeyedJob;
 use crate::lane::LaneMessage;
-use crate::load::LoadMeter;
 use crate::plan::Wiring;
 use crate::source_job::SourceJob;
 
@@ -227,20 +226,6 @@ impl Job {
         match self {
             Job::Source(job) => job.stats(),
             Job::Keyed(job) => job.stats(),
-        }
-    }
-    /// How its load is spread over its key range; nothing for a source.
-    pub fn meter(&self) -> Option<&LoadMeter> {
-        match self {
-            Job::Source(_) => None,
-            Job::Keyed(job) => Some(job.meter()),
-        }
-    }
-    /// The job's own name.
-    pub fn generation(&self) -> Generation {
-        match self {
-            Job::Source(job) => job.generation(),
-            Job::Keyed(job) => job.generation(),
         }
     }
     /// Current figures of its sinks.

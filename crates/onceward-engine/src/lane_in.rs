@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use onceward_protocol::recut::LaneState;
 use onceward_protocol::session::SessionGate;
-use onceward_protocol::{Frontier, Generation, LaneKey, Mutants, Session, Verdict, Watermark};
+use onceward_protocol::{Frontier, Generation, LaneKey, Mutants, Session, Verdict};
 use onceward_store::{TableId, WriteBatch};
 
 use crate::job::Request;
@@ -39,8 +39,7 @@ pub struct LaneIn {
 impl LaneIn {
     /// A lane with what is stored of it.
     pub fn new(key: LaneKey, stored_key: Vec<u8>, stored: Option<LaneState>) -> Self {
-        let unseen = LaneState { taken: Frontier::START, watermark: Watermark::NONE, subs: Vec::new() };
-        let state = stored.unwrap_or(unseen);
+        let state = stored.unwrap_or_default();
         LaneIn {
             key,
             gate: SessionGate::default(),

@@ -57,6 +57,51 @@ impl LaneOut {
         self.session.is_some()
     }
 
+    /// Tells the consumer that the job is there.
+    pub fn hello(&self, own: Generation, out: &mut Vec<Request>) {
+        let message = LaneMessage::Hello { lane: self.key, producer: own };
+        out.push(Request::Lane { to: self.key.consumer, message });
+    }
+    /// Takes what the consumer says. Answers where a session that it opened starts.
+    pub fn take(
+        &mut self,
+        message: &LaneMessage,
+        own: Generation,
+        out: &mut Vec<Request>,
+    ) -> Option<Frontier> {
+        match message {
+            LaneMessage::Invite { .. } => self.hello(own, out),
+            LaneMessage::Open { session, frontier } => {
+                return self.open(*session, *frontier, own).then_some(*frontier);
+            }
+            LaneMessage::Ack { session, frontier } => drop(self.acknowledge(*session, *frontier)),
+            LaneMessage::Credit { session, below } => self.credit(*session, *below),
+            LaneMessage::Hello { .. } | LaneMessage::Batch(_) => {}
+        }
+        None
+    }
+    /// The layout changed: lanes that stay are kept as they are, new ones begin with what was acknowledged as
+    /// `acked` and are announced.
+    pub fn rewire(
+        lanes: &mut Vec<LaneOut>,
+        keys: impl IntoIterator<Item = LaneKey>,
+        acked: Frontier,
+        own: Generation,
+        out: &mut Vec<Request>,
+    ) {
+        let mut old = std::mem::take(lanes);
+        for key in keys {
+            match old.iter().position(|lane| lane.key == key) {
+                Some(index) => lanes.push(old.swap_remove(index)),
+                None => {
+                    let lane = LaneOut::new(key, acked);
+                    lane.hello(own, out);
+                    lanes.push(lane);
+                }
+            }
+        }
+    }
+
     /// A consumer opens a session; `own` is this producer's generation. An older consumer than the one
     /// known is a zombie, and so is one whose committed frontier is behind what the partition has
     /// acknowledged: both are ignored. Answers whether a session was opened.

@@ -190,10 +190,6 @@ impl Layout {
         }
         all
     }
-    /// One partition by its number.
-    pub fn partition(&self, number: u32) -> Option<LayoutPartition> {
-        self.partitions().into_iter().find(|partition| partition.number == number)
-    }
     /// The identity of a range.
     pub fn range_id(&self, computation: &str, range: &LayoutRange) -> PartitionId {
         let kind = PartitionKind::Range {

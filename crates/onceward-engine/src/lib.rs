@@ -9,6 +9,7 @@
 pub mod aggregate;
 pub mod delivery;
 pub mod emission;
+pub mod ending;
 pub mod entropy;
 pub mod error;
 pub mod exchange;
@@ -22,7 +23,6 @@ pub mod lane_in;
 pub mod lane_out;
 pub mod layout;
 pub mod ledger;
-pub mod load;
 pub mod operator;
 pub mod output;
 pub mod plan;

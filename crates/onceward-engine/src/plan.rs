@@ -43,6 +43,10 @@ pub struct GroupWiring {
 }
 
 impl GroupWiring {
+    /// The lanes, in order of key.
+    pub fn keys(&self) -> impl Iterator<Item = LaneKey> {
+        self.lanes.iter().map(|(key, _)| *key)
+    }
     /// Which lane a key takes; `None` if the ranges do not tile, which no layout does.
     pub fn routing(&self) -> Option<Routing> {
         let ranges: Vec<KeyRange> = self.lanes.iter().map(|(_, range)| *range).collect();
@@ -61,8 +65,6 @@ pub struct Wiring {
     pub producers: Vec<LanePlan>,
     /// Whether an overlapping ancestor is undrained (ANCESTOR-GATE).
     pub gated: bool,
-    /// What it owns; everything for a source.
-    pub range: KeyRange,
 }
 
 /// One (stream, keyed computation) pair that a job feeds: a group of lanes.
@@ -88,8 +90,6 @@ struct KeyedPart {
     /// Of the tree, then of the late tree.
     groups: Vec<Group>,
     sinks: Vec<u32>,
-    /// Key exchanges in front of it: 1 for one that only sources feed.
-    stage: u32,
 }
 
 /// How a sink behaves, as its connector says.
@@ -158,7 +158,6 @@ impl Plan {
                 keyed.push(keyed_part(computation, spec, &pipeline, registry, behaviours, &streams)?);
             }
         }
-        order_stages(&sources, &mut keyed);
         let sinks = sink_plans(&pipeline, behaviours);
         Ok(Plan { sources, keyed, sinks, streams, pipeline })
     }
@@ -166,17 +165,6 @@ impl Plan {
     /// Names and numbers of key ranges, for a new layout.
     pub fn keyed(&self) -> impl Iterator<Item = (&str, u32)> {
         self.keyed.iter().map(|part| (part.name.as_str(), part.spec.partitions))
-    }
-    /// One keyed computation's spec.
-    pub fn keyed_spec(&self, keyed: usize) -> Option<&KeyedSpec> {
-        self.keyed.get(keyed).map(|part| &*part.spec)
-    }
-    /// Key exchanges in front of a partition: 0 for a source.
-    pub fn stage(&self, role: &Role) -> u32 {
-        match role {
-            Role::Source { .. } => 0,
-            Role::Keyed { keyed, .. } => self.keyed.get(*keyed).map_or(1, |part| part.stage),
-        }
     }
 
     /// The sinks whose outbox a partition with this role has.
@@ -221,15 +209,14 @@ impl Plan {
         };
         let consumers =
             groups.iter().map(|group| self.group_wiring(layout, partition.number, *group)).collect();
-        let (producers, gated, range) = match &partition.role {
-            Role::Source { .. } => (Vec::new(), false, KeyRange { first: 0, last: u64::MAX }),
+        let (producers, gated) = match &partition.role {
+            Role::Source { .. } => (Vec::new(), false),
             Role::Keyed { keyed, range } => (
                 self.producers(layout, *keyed, partition.number),
                 layout.keyed.get(*keyed).is_some_and(|layout| layout.is_gated(range)),
-                range.range,
             ),
         };
-        Wiring { version: layout.version, consumers, producers, gated, range }
+        Wiring { version: layout.version, consumers, producers, gated }
     }
 
     /// Every partition that feeds a computation, retired ones too until they are drained.
@@ -386,22 +373,7 @@ fn keyed_part(
         late,
         groups,
         sinks,
-        stage: 1,
     })
-}
-
-/// How many key exchanges lie in front of each keyed computation. Manifest order puts every input before its
-/// reader.
-fn order_stages(sources: &[SourcePart], keyed: &mut [KeyedPart]) {
-    let _ = sources;
-    for index in 0..keyed.len() {
-        let (stage, groups) = (keyed[index].stage, keyed[index].groups.clone());
-        for group in groups {
-            if let Some(next) = keyed.get_mut(group.keyed) {
-                next.stage = next.stage.max(stage + 1);
-            }
-        }
-    }
 }
 
 fn sink_plans(pipeline: &Pipeline, behaviours: &[SinkBehaviour]) -> Vec<SinkPlan> {

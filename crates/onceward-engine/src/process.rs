@@ -64,15 +64,6 @@ impl TimerRow {
     }
 }
 
-/// The group key of a stored state row.
-pub fn state_group(key: &[u8]) -> Option<&[u8]> {
-    Reader::new(key).bytes()
-}
-/// The group key of a stored timer row.
-pub fn timer_group(key: &[u8]) -> Option<&[u8]> {
-    Reader::new(key.get(9..)?).bytes()
-}
-
 fn state_key(group: &[u8], name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     put_bytes(&mut key, group);

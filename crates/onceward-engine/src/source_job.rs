@@ -14,6 +14,7 @@ use onceward_spec::EpochLimits;
 use onceward_store::{TableId, WriteBatch};
 
 use crate::delivery::SinkPlan;
+use crate::ending::Ending;
 use crate::entropy::Nonces;
 use crate::error::EngineError;
 use crate::exchange::Exchange;
@@ -36,6 +37,7 @@ const MAX_OPEN_PLACES: usize = 4096;
 const WATERMARK_EVERY: u64 = 256;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
+
 /// Everything fixed about a source job.
 pub struct SourceJobPlan {
     /// The partition.
@@ -130,19 +132,6 @@ enum Reading {
     Ended,
 }
 
-/// How far a job is on its way to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ending {
-    /// It runs.
-    No,
-    /// Deliver what is owed, then end; `drain` also waits for consumers.
-    Stop { drain: bool },
-    /// Start nothing new at targets, end when none is under way (QUIET-PAUSE).
-    Halt,
-    /// Commit what is taken, then end; a successor goes on.
-    Retire,
-}
-
 /// The job of one source partition.
 pub struct SourceJob {
     plan: SourceJobPlan,
@@ -187,11 +176,11 @@ impl SourceJob {
         let consumers = &plan.wiring.consumers;
         let fused: &[GroupWiring] = if plan.materialised { &[] } else { consumers };
         let stored_groups: &[GroupWiring] = if plan.materialised { consumers } else { &[] };
-        let exchange = Exchange::new(stored_groups, std::mem::take(&mut stored.exchange), false);
+        let exchange = Exchange::new(stored_groups, std::mem::take(&mut stored.exchange));
         let groups: Vec<FusedGroup> = fused
             .iter()
             .map(|group| FusedGroup {
-                lanes: group.lanes.iter().map(|(lane, _)| LaneOut::new(*lane, frontier)).collect(),
+                lanes: group.keys().map(|lane| LaneOut::new(lane, frontier)).collect(),
                 routing: group.routing(),
             })
             .collect();
@@ -230,10 +219,6 @@ impl SourceJob {
         })
     }
 
-    /// The job's own name.
-    pub fn generation(&self) -> Generation {
-        self.ledger.generation()
-    }
     /// Current figures.
     pub fn stats(&self) -> JobStats {
         JobStats {
@@ -275,24 +260,12 @@ impl SourceJob {
                 self.begun = true;
                 self.clock.restart(now);
                 let producer = self.ledger.generation();
-                for lane in self.out.lanes() {
-                    let message = LaneMessage::Hello { lane: lane.key(), producer };
-                    out.push(Request::Lane { to: lane.key().consumer, message });
-                }
+                self.out.lanes().for_each(|lane| lane.hello(producer, out));
                 self.out.exchange.begin(producer, out);
             }
             Event::Tick => {}
-            Event::Stop { drain } => {
-                self.ending = Ending::Stop { drain };
-                self.out.outputs.stop();
-            }
-            Event::Halt => {
-                self.ending = Ending::Halt;
-                self.out.outputs.halt();
-            }
-            Event::Retire => {
-                self.ending = Ending::Retire;
-                self.out.outputs.halt();
+            Event::Stop { .. } | Event::Halt | Event::Retire => {
+                self.ending.ask(&event, &mut self.out.outputs);
             }
             Event::Rewire(wiring) => self.rewire(&wiring, out),
             Event::Read { tag, read } if tag == self.tag => self.read(now, read, out)?,
@@ -317,17 +290,7 @@ impl SourceJob {
         }
         let finished = self.finished();
         for (group, wiring) in self.out.groups.iter_mut().zip(&wiring.consumers) {
-            let mut old = std::mem::take(&mut group.lanes);
-            for (key, _) in &wiring.lanes {
-                match old.iter().position(|lane| lane.key() == *key) {
-                    Some(index) => group.lanes.push(old.swap_remove(index)),
-                    None => {
-                        group.lanes.push(LaneOut::new(*key, finished));
-                        let message = LaneMessage::Hello { lane: *key, producer: own };
-                        out.push(Request::Lane { to: key.consumer, message });
-                    }
-                }
-            }
+            LaneOut::rewire(&mut group.lanes, wiring.keys(), finished, own, out);
             group.routing = wiring.routing();
         }
     }
@@ -352,23 +315,9 @@ impl SourceJob {
         }
         let stands = self.read_frontier();
         let Some(lane) = self.out.lane(key) else { return };
-        match message {
-            LaneMessage::Invite { .. } => {
-                out.push(Request::Lane {
-                    to: key.consumer,
-                    message: LaneMessage::Hello { lane: key, producer: own },
-                });
-            }
-            LaneMessage::Open { session, frontier } => {
-                if lane.open(session, frontier, own) && (frontier < stands || self.reading == Reading::Seek) {
-                    self.rewind = true;
-                }
-            }
-            LaneMessage::Ack { session, frontier } => {
-                lane.acknowledge(session, frontier);
-            }
-            LaneMessage::Credit { session, below } => lane.credit(session, below),
-            LaneMessage::Hello { .. } | LaneMessage::Batch(_) => {}
+        let opened = lane.take(&message, own, out);
+        if opened.is_some_and(|from| from < stands || self.reading == Reading::Seek) {
+            self.rewind = true;
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use onceward_connector::RowChunk;
 use onceward_protocol::codec::{Reader, put_bytes, put_str, put_varint};
-use onceward_protocol::recut::{LaneState, SubFrontier};
+use onceward_protocol::recut::LaneState;
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{Cursor, Frontier, KeyRange, PartitionHead, PartitionId, Position, Watermark};
+use onceward_protocol::{Cursor, Frontier, PartitionHead, PartitionId, Position, Watermark};
 use onceward_store::{Store, StoreError, TableId};
 
 use crate::delivery::{Borders, LossCounts, ReferenceCounts};
@@ -44,25 +44,6 @@ pub fn subs_key(lane_key: &[u8]) -> Vec<u8> {
         *first = SUBS;
     }
     key
-}
-/// The stored form of the sub-ranges' frontiers (SUBRANGE-FRONTIER).
-pub fn encode_subs(subs: &[SubFrontier]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_varint(&mut out, subs.len() as u64);
-    for sub in subs {
-        out.extend_from_slice(&sub.range.first.to_be_bytes());
-        out.extend_from_slice(&sub.range.last.to_be_bytes());
-        sub.frontier.encode(&mut out);
-    }
-    out
-}
-fn decode_subs(input: &mut Reader<'_>) -> Option<Vec<SubFrontier>> {
-    (0..input.varint()?)
-        .map(|_| {
-            let range = KeyRange { first: input.u64()?, last: input.u64()? };
-            Some(SubFrontier { range, frontier: Frontier::decode(input)? })
-        })
-        .collect()
 }
 /// The key of the layout version whose lanes a consumer accepts (DEFAULT-DENY).
 pub fn version_key() -> &'static [u8] {
@@ -291,8 +272,7 @@ impl Stored {
     }
 
     fn lane(&mut self, key: Vec<u8>) -> &mut LaneState {
-        let unseen = || LaneState { taken: Frontier::START, watermark: Watermark::NONE, subs: Vec::new() };
-        self.lanes.entry(key).or_insert_with(unseen)
+        self.lanes.entry(key).or_default()
     }
 
     /// Takes one row; `None` if it is not what this version writes.
@@ -321,7 +301,7 @@ impl Stored {
                 SUBS => {
                     let mut lane_key = key.to_vec();
                     lane_key[0] = LANE;
-                    self.lane(lane_key).subs = whole(value, decode_subs)?;
+                    self.lane(lane_key).subs = LaneState::decode_subs(value)?;
                 }
                 VERSION if key == version_key() => {
                     self.version = Some(u32::try_from(whole(value, Reader::varint)?).ok()?);

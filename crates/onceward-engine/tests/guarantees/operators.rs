@@ -68,6 +68,12 @@ fn run(manifest: &Manifest, partitions: u32, restart_every: Option<usize>) -> Wo
     world
 }
 
+/// The sum of a field over all rows.
+fn total(rows: &[String], field: &str) -> u64 {
+    let number = |row: &String| serde_json::from_str::<serde_json::Value>(row).unwrap()[field].as_u64();
+    rows.iter().map(|row| number(row).unwrap()).sum()
+}
+
 /// The same rows come out, whatever restarts on the way.
 fn survives_restarts(manifest: &Manifest, partitions: u32, sink: u32) -> Vec<String> {
     let expected = run(manifest, partitions, None).sorted(sink);
@@ -89,10 +95,7 @@ fn a_process_function_keeps_state_and_timers_over_restarts() {
     assert_eq!(found.len(), 15, "{found:?}");
     let first = found.iter().find(|row| row.contains(r#""k":"k0""#) && row.contains(r#""at":60"#));
     assert_eq!(first.map(String::as_str), Some(r#"{"k":"k0","n":13,"at":60}"#));
-    let total: u64 = found
-        .iter()
-        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
-        .sum();
+    let total = total(&found, "n");
     assert_eq!(total, 150);
 }
 
@@ -104,10 +107,7 @@ fn windows_over_windows_give_the_same_after_any_restart() {
         .ranges("sizes", &["sums"], &["n"], &[("keys", Count, None)], 2)
         .sink("out", &["sizes"]);
     let found = survives_restarts(&manifest, 2, 0);
-    let keys: u64 = found
-        .iter()
-        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["keys"].as_u64().unwrap())
-        .sum();
+    let keys = total(&found, "keys");
     // Every (key, minute) is one row of the first windows: 157 seconds touch three minutes.
     assert_eq!(keys, 15);
 }
@@ -164,11 +164,7 @@ fn a_client_chosen_id_is_taken_once_and_one_too_old_to_judge_is_expired_not_proc
     world.complete();
     let stats = world.stats(world.keyed()[0]);
     assert_eq!((stats.rows_in, stats.expired), (5, 1));
-    let counted: u64 = world
-        .rows(0)
-        .iter()
-        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
-        .sum();
+    let counted = total(&world.rows(0), "n");
     assert_eq!(counted, 3);
 }
 
@@ -221,10 +217,7 @@ fn a_message_function_is_fused_and_its_outputs_are_told_apart() {
     let manifest = with_step(Function::Message(Arc::new(Twice)));
     assert_eq!(survives_restarts(&manifest, 1, 1).len(), 300);
     let windows = survives_restarts(&manifest, 1, 0);
-    let counted: u64 = windows
-        .iter()
-        .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap()["n"].as_u64().unwrap())
-        .sum();
+    let counted = total(&windows, "n");
     assert_eq!(counted, 300);
 }
 
