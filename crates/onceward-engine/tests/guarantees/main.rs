@@ -39,6 +39,7 @@ mod consumer_lanes;
 mod gate;
 #[cfg(test)]
 mod open_order;
+#[cfg(test)]
 mod operators;
 #[cfg(test)]
 mod poison;

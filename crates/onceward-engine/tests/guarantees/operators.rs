@@ -46,22 +46,39 @@ fn rows(from: i64, count: i64) -> Vec<String> {
     (from..from + count).map(|number| row(&format!("k{}", number % 5), number, number)).collect()
 }
 
-/// Runs to the end, restarting everything after every `steps` steps.
-fn run(manifest: &Manifest, partitions: u32, restart_every: Option<usize>) -> World {
-    let mut world = World::new(manifest);
+/// How a run is disturbed.
+#[derive(Clone, Copy, Debug)]
+enum Restart {
+    /// Not at all.
+    Never,
+    /// The power goes after every so many steps.
+    All(usize),
+    /// One job after the other is replaced, one after every so many steps.
+    One(usize),
+}
+
+/// Restarts of a run.
+const RESTARTS: usize = 60;
+
+/// Runs to the end. Epochs are small, so that what is stored and what is in memory differ at most moments.
+fn run(manifest: &Manifest, partitions: u32, restart: Restart) -> World {
+    let manifest = manifest.clone().epoch_rows(16).block_rows(5);
+    let mut world = World::new(&manifest);
     world.read_rows = 10;
     for partition in 0..partitions {
         world.add(partition, rows(i64::from(partition) * 7, 150));
     }
     world.start_all();
-    if let Some(every) = restart_every {
-        for _ in 0..12 {
-            let mut left = every;
-            world.run_until(|_| {
-                left = left.saturating_sub(1);
-                left == 0
-            });
-            world.restart_all();
+    for number in 0..RESTARTS {
+        let (Restart::All(every) | Restart::One(every)) = restart else { break };
+        let mut left = every;
+        world.run_until(|_| {
+            left = left.saturating_sub(1);
+            left == 0
+        });
+        match restart {
+            Restart::One(_) => world.start(number as u32 % world.partitions()),
+            _ => world.restart_all(),
         }
     }
     world.complete();
@@ -76,11 +93,14 @@ fn total(rows: &[String], field: &str) -> u64 {
 
 /// The same rows come out, whatever restarts on the way.
 fn survives_restarts(manifest: &Manifest, partitions: u32, sink: u32) -> Vec<String> {
-    let expected = run(manifest, partitions, None).sorted(sink);
+    let expected = run(manifest, partitions, Restart::Never).sorted(sink);
     assert!(!expected.is_empty());
-    for every in [1, 7, 23, 60, 101] {
-        let found = run(manifest, partitions, Some(every)).sorted(sink);
-        assert_eq!(found, expected, "restarted every {every} steps");
+    for every in [1, 7, 23, 40, 61, 101, 150] {
+        for restart in [Restart::All(every), Restart::One(every)] {
+            let world = run(manifest, partitions, restart);
+            assert_eq!(world.sorted(sink), expected, "{restart:?}");
+            (0..world.partitions()).for_each(|number| assert_eq!(world.leftovers(number), 0, "{restart:?}"));
+        }
     }
     expected
 }
@@ -126,7 +146,7 @@ fn a_materialised_source_sends_what_it_stored_and_never_reads_it_again() {
         .ranges("sums", &["rows"], &["k"], COUNT_AND_SUM, 2)
         .sink("out", &["sums"])
         .sink("all", &["rows"]);
-    assert_eq!(found, run(&plain, 2, None).sorted(0));
+    assert_eq!(found, run(&plain, 2, Restart::Never).sorted(0));
     assert_eq!(survives_restarts(&manifest, 2, 1).len(), 300);
 }
 
@@ -158,12 +178,18 @@ fn a_client_chosen_id_is_taken_once_and_one_too_old_to_judge_is_expired_not_proc
     let dedup = &mut manifest.keyed_mut().dedup;
     (dedup.mode, dedup.by, dedup.keep_us) = (DedupMode::Full, vec!["v".to_owned()], 10 * SECOND);
     let mut world = World::new(&manifest);
-    // The watermark is at 180 after the third row: ids at or below 170 may be forgotten.
-    world.add(0, [row("a", 1, 1), row("a", 2, 1), row("a", 300, 2), row("a", 169, 3), row("a", 175, 4)]);
+    world.bounded = false;
+    world.add(0, [row("a", 1, 1), row("a", 2, 1)]);
     world.start_all();
+    world.run();
+    // What was taken before a restart is known after it.
+    world.restart_all();
+    world.bounded = true;
+    // The watermark is at 180 after the row at 300: ids at or below 170 may be forgotten.
+    world.add(0, [row("a", 3, 1), row("a", 300, 2), row("a", 169, 3), row("a", 175, 4)]);
     world.complete();
     let stats = world.stats(world.keyed()[0]);
-    assert_eq!((stats.rows_in, stats.expired), (5, 1));
+    assert_eq!((stats.rows_in, stats.expired), (6, 1));
     let counted = total(&world.rows(0), "n");
     assert_eq!(counted, 3);
 }

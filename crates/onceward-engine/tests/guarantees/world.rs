@@ -7,7 +7,7 @@ use onceward_connector::{ConnectorError, Read, ReadLimits, Record, RecordBatch, 
 use onceward_engine::delivery::Borders;
 use onceward_engine::job::SinkStats;
 use onceward_engine::layout::Role;
-use onceward_engine::stored::lane_key;
+use onceward_engine::stored::{IDS, lane_key};
 use onceward_engine::{
     EngineError, Event, Job, JobEnd, JobStats, LaneMessage, LayoutPartition, Plan, Request, TargetCall,
 };
@@ -142,6 +142,15 @@ impl World {
     }
     pub fn add_all(&mut self, number: u32, rows: &[&str]) {
         self.add(number, rows);
+    }
+    /// How many partitions there are; they are numbered from 0.
+    pub fn partitions(&self) -> u32 {
+        self.partitions.len() as u32
+    }
+    /// Stored rows of a partition that a completed pipeline has no use for: state, timers, owed rows and messages.
+    pub fn leftovers(&self, number: u32) -> usize {
+        let rows = self.shelves[number as usize].rows.keys();
+        rows.filter(|(table, _)| ![TableId::META, IDS].contains(table)).count()
     }
     fn numbers(&self) -> std::ops::Range<u32> {
         0..self.partitions.len() as u32
@@ -424,8 +433,12 @@ impl World {
                 return true;
             }
             let before = self.seen.len();
+            // Jobs do not talk for ever: only readers that find nothing and clocks do.
+            let next = self.pending.iter().find(|pending| !self.is_held(pending));
+            let talk = matches!(next, Some(Pending::Lane { .. }));
             let went_on = self.step();
-            let news = self.seen[before..].iter().any(|seen| !matches!(seen, Seen::Read { after: None, .. }));
+            let news = talk
+                || self.seen[before..].iter().any(|seen| !matches!(seen, Seen::Read { after: None, .. }));
             quiet = if news { 0 } else { quiet + 1 };
             if !went_on || quiet > QUIET_STEPS {
                 return done(self);
