@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use onceward_connector::{BlockToken, ConnectorError, Read, ReadLimits, SinkBlock, TargetError};
+use onceward_protocol::balance::BUCKETS;
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{CommitOutcome, Fence, Marker, Position, Watermark};
+use onceward_protocol::{CommitOutcome, Fence, Generation, Marker, Position, Watermark};
 use onceward_store::EpochCommit;
 
+use crate::controller::JobReport;
 use crate::error::EngineError;
 use crate::keyed_job::KeyedJob;
 use crate::lane::LaneMessage;
@@ -227,6 +229,14 @@ impl Job {
             Job::Source(job) => job.stats(),
             Job::Keyed(job) => job.stats(),
         }
+    }
+    /// What the job says of itself with its worker's heartbeat.
+    pub fn report(&self, partition: u32, generation: Generation) -> JobReport {
+        let (load, buckets) = match self {
+            Job::Source(job) => (job.load(), [0; BUCKETS]),
+            Job::Keyed(job) => (job.load().messages(), job.load().buckets()),
+        };
+        JobReport { partition, generation, load, buckets }
     }
     /// Current figures of its sinks.
     pub fn sinks(&self) -> Vec<SinkStats> {

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use onceward_protocol::codec::{Reader, put_str, put_varint};
 use onceward_protocol::identity::PartitionKind;
+use onceward_protocol::recut::Recut;
 use onceward_protocol::state::PipelineState;
 use onceward_protocol::{Creation, KeyRange, PartitionId};
 
-/// Version of the record's byte form. Version 1 had equal ranges and a completed flag.
-const VERSION: u8 = 2;
+/// Version of the record's byte form. Version 1 had equal ranges and a completed flag, version 2 no wanted numbers.
+const VERSION: u8 = 3;
 
 /// The key of the record in the pipeline partition's META table.
 pub const LAYOUT_KEY: &[u8] = b"layout";
@@ -47,6 +48,8 @@ pub struct LayoutKeyed {
     pub name: String,
     /// Live ranges in order of key, tiling the key space; then retired ones that are not drained yet.
     pub ranges: Vec<LayoutRange>,
+    /// How many ranges a user asked for by hand; `None` leaves it to the manifest.
+    pub wanted: Option<u32>,
 }
 
 impl LayoutKeyed {
@@ -156,7 +159,51 @@ impl Layout {
             })
             .collect();
         self.next_number += ranges.len() as u32;
-        self.keyed.push(LayoutKeyed { name: name.to_owned(), ranges });
+        self.keyed.push(LayoutKeyed { name: name.to_owned(), ranges, wanted: None });
+    }
+    /// The layout after a step of re-cutting (RECUT-ATOMIC): the parents are retired, the children take their place,
+    /// everything else stays. `None` if the step does not fit the ranges that are live.
+    pub fn recut(&self, keyed: usize, recut: &Recut) -> Option<Layout> {
+        recut.check().ok()?;
+        let mut layout = self.clone();
+        layout.version += 1;
+        let computation = layout.keyed.get_mut(keyed)?;
+        let is_parent = |range: &LayoutRange| !range.retired && recut.parents.contains(&range.range);
+        let at = computation.ranges.iter().position(is_parent)?;
+        let parents: Vec<LayoutRange> = computation.ranges.iter().copied().filter(is_parent).collect();
+        if parents.len() != recut.parents.len() {
+            return None;
+        }
+        computation.ranges.retain(|range| !is_parent(range));
+        for (range, index) in recut.children.iter().zip(0..) {
+            let child = LayoutRange {
+                number: self.next_number + index,
+                version: layout.version,
+                index,
+                range: *range,
+                retired: false,
+            };
+            computation.ranges.insert(at + index as usize, child);
+        }
+        let retired = parents.into_iter().map(|range| LayoutRange { retired: true, ..range });
+        computation.ranges.extend(retired);
+        layout.next_number += recut.children.len() as u32;
+        Some(layout)
+    }
+    /// The layout without a retired range that is drained; its rows count on under `delivered`. `None` if there is no
+    /// such range.
+    pub fn without_drained(&self, number: u32, delivered: &BTreeMap<String, u64>) -> Option<Layout> {
+        let mut layout = self.clone();
+        layout.version += 1;
+        let computation = layout
+            .keyed
+            .iter_mut()
+            .find(|keyed| keyed.ranges.iter().any(|range| range.number == number && range.retired))?;
+        computation.ranges.retain(|range| range.number != number);
+        for (sink, rows) in delivered {
+            *layout.delivered.entry(sink.clone()).or_insert(0) += rows;
+        }
+        Some(layout)
     }
     /// The partition that holds this record.
     pub fn pipeline_partition(&self) -> PartitionId {
@@ -233,6 +280,7 @@ impl Layout {
         put_varint(&mut out, self.keyed.len() as u64);
         for keyed in &self.keyed {
             put_str(&mut out, &keyed.name);
+            put_varint(&mut out, u64::from(keyed.wanted.unwrap_or(0)));
             put_varint(&mut out, keyed.ranges.len() as u64);
             for range in &keyed.ranges {
                 for number in [range.number, range.version, range.index] {
@@ -255,7 +303,7 @@ impl Layout {
         let mut input = Reader::new(bytes);
         match input.byte()? {
             1 => decode_v1(&mut input),
-            VERSION => decode_v2(&mut input),
+            version @ 2..=VERSION => decode_ranges(&mut input, version),
             _ => None,
         }
         .filter(|_| input.is_empty())
@@ -318,7 +366,7 @@ fn decode_v1(input: &mut Reader<'_>) -> Option<Layout> {
     Some(layout)
 }
 
-fn decode_v2(input: &mut Reader<'_>) -> Option<Layout> {
+fn decode_ranges(input: &mut Reader<'_>, record: u8) -> Option<Layout> {
     let state = state_of(input.byte()?)?;
     let creation = Creation(u128::from_be_bytes(input.array()?));
     let pipeline = input.str()?.to_owned();
@@ -329,6 +377,7 @@ fn decode_v2(input: &mut Reader<'_>) -> Option<Layout> {
     let mut keyed = Vec::new();
     for _ in 0..input.varint()? {
         let name = input.str()?.to_owned();
+        let wanted = if record > 2 { Some(number(input)?).filter(|wanted| *wanted > 0) } else { None };
         let mut ranges = Vec::new();
         for _ in 0..input.varint()? {
             ranges.push(LayoutRange {
@@ -339,7 +388,7 @@ fn decode_v2(input: &mut Reader<'_>) -> Option<Layout> {
                 retired: input.byte()? != 0,
             });
         }
-        keyed.push(LayoutKeyed { name, ranges });
+        keyed.push(LayoutKeyed { name, ranges, wanted });
     }
     let mut delivered = BTreeMap::new();
     for _ in 0..input.varint()? {

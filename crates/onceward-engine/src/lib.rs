@@ -7,6 +7,7 @@
 //! or iterates a randomly seeded map. Time and entropy are arguments, I/O is a request.
 
 pub mod aggregate;
+pub mod controller;
 pub mod delivery;
 pub mod emission;
 pub mod ending;
@@ -27,6 +28,7 @@ pub mod operator;
 pub mod output;
 pub mod plan;
 pub mod process;
+pub mod recut;
 pub mod source_job;
 pub mod stored;
 pub mod window_state;

@@ -113,6 +113,8 @@ pub struct Plan {
     keyed: Vec<KeyedPart>,
     sinks: Vec<SinkPlan>,
     streams: Vec<String>,
+    /// By keyed computation.
+    stages: Vec<u32>,
 }
 
 struct Compiler<'a> {
@@ -159,7 +161,8 @@ impl Plan {
             }
         }
         let sinks = sink_plans(&pipeline, behaviours);
-        Ok(Plan { sources, keyed, sinks, streams, pipeline })
+        let stages = stages(&keyed);
+        Ok(Plan { sources, keyed, sinks, streams, stages, pipeline })
     }
 
     /// Names and numbers of key ranges, for a new layout.
@@ -167,6 +170,23 @@ impl Plan {
         self.keyed.iter().map(|part| (part.name.as_str(), part.spec.partitions))
     }
 
+    /// What a keyed computation does, by its number.
+    pub fn operator(&self, keyed: usize) -> &OperatorSpec {
+        &self.keyed[keyed].spec.operator
+    }
+    /// How many key ranges a computation may have, by its number: at least and at most.
+    pub fn bounds(&self, keyed: usize) -> (u32, u32) {
+        let spec = &self.keyed[keyed].spec;
+        (spec.min_partitions, spec.max_partitions)
+    }
+    /// How many exchanges lie before a partition: sources are stage 0, and everything that feeds a computation has a
+    /// lower stage than it.
+    pub fn stage(&self, role: &Role) -> u32 {
+        match role {
+            Role::Source { .. } => 0,
+            Role::Keyed { keyed, .. } => self.stages.get(*keyed).copied().unwrap_or(1),
+        }
+    }
     /// The sinks whose outbox a partition with this role has.
     pub fn sinks_of(&self, role: &Role) -> &[u32] {
         match role {
@@ -273,6 +293,7 @@ impl Plan {
                     partition: partition.id.clone(),
                     computation: part.name.clone(),
                     created: range.version,
+                    range: range.range,
                     function: self.process_function(part)?,
                     spec: part.spec.clone(),
                     wiring,
@@ -302,6 +323,19 @@ impl Plan {
             ))
         })
     }
+}
+
+/// The longest way from a source, in exchanges. There is no cycle: a manifest with one is refused.
+fn stages(keyed: &[KeyedPart]) -> Vec<u32> {
+    let mut stages = vec![1; keyed.len()];
+    for _ in 0..keyed.len() {
+        for (from, part) in keyed.iter().enumerate() {
+            for group in &part.groups {
+                stages[group.keyed] = stages[group.keyed].max(stages[from] + 1);
+            }
+        }
+    }
+    stages
 }
 
 /// What manifests can say and this engine cannot do yet is refused, never done in another way.

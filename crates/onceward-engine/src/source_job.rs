@@ -154,6 +154,8 @@ pub struct SourceJob {
     recorded: Frontier,
     counters: Counters,
     rows_read: u64,
+    /// Rows read by this job.
+    load: u64,
     clock: EpochClock,
     begun: bool,
     ending: Ending,
@@ -210,6 +212,7 @@ impl SourceJob {
             recorded: frontier,
             counters: stored.counters,
             rows_read: 0,
+            load: 0,
             clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             ending: Ending::No,
@@ -219,6 +222,10 @@ impl SourceJob {
         })
     }
 
+    /// Rows that this job has read.
+    pub fn load(&self) -> u64 {
+        self.load
+    }
     /// Current figures.
     pub fn stats(&self) -> JobStats {
         JobStats {
@@ -419,6 +426,7 @@ impl SourceJob {
             self.out.exchange.through(through);
         }
         self.rows_read += batch.records().len() as u64;
+        self.load += batch.records().len() as u64;
         self.out.outboxed = self.out.outboxed.max(through);
         self.referenced = self.referenced.max(through);
         let max_event_time = self.out.disorder.max_seen();

@@ -30,6 +30,16 @@ const ID_COUNTERS: u8 = b'i';
 /// The table of ids that order cannot tell apart (FLOOR-MONOTONE).
 pub const IDS: TableId = TableId(5);
 
+/// Every table that jobs write.
+pub const TABLES: [TableId; 6] =
+    [TableId::META, TableId::OUTBOX, TableId::STATE, TableId::TIMERS, EXCHANGE, IDS];
+
+/// Whether a row of the meta table is about what was taken, not about what is owed: with a re-cut it goes to the
+/// children.
+pub fn is_input_row(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&(LANE | SUBS | VERSION | CLOCK | COUNTERS | ID_COUNTERS)))
+}
+
 /// The key of a lane's frontier.
 pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
     let mut key = vec![LANE];
@@ -256,8 +266,7 @@ impl Stored {
         mut scan: impl FnMut(TableId, &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError>,
     ) -> Result<Self, LoadError> {
         let mut stored = Stored { head, ..Stored::default() };
-        let tables = [TableId::META, TableId::OUTBOX, TableId::STATE, TableId::TIMERS, EXCHANGE, IDS];
-        for table in tables {
+        for table in TABLES {
             let mut bad = None;
             scan(table, &mut |key, value| {
                 if stored.take(table, key, value).is_none() {

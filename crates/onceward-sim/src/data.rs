@@ -6,6 +6,8 @@ use onceward_engine::entropy::Nonces;
 
 /// Window size of the simulated pipeline.
 pub const WINDOW_US: i64 = 60_000_000;
+/// Window size of the second aggregation, which reads the first one's results.
+pub const TOTAL_US: i64 = 300_000_000;
 /// Bound on disorder; a row in a hundred does not honour it.
 pub const DISORDER_US: i64 = 30_000_000;
 /// Rows whose value is a multiple of this are filtered out.
@@ -31,6 +33,15 @@ pub struct Expected {
     pub max: i64,
 }
 
+/// What one (count of a window, longer window) must come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Total {
+    /// `count()`.
+    pub keys: u64,
+    /// `sum(sum)`.
+    pub total: i64,
+}
+
 /// The whole input with its fold.
 #[derive(Debug)]
 pub struct Input {
@@ -38,6 +49,8 @@ pub struct Input {
     pub partitions: Vec<Vec<Row>>,
     /// By key and window start (seconds).
     pub windows: BTreeMap<(String, i64), Expected>,
+    /// By count and window start (seconds).
+    pub totals: BTreeMap<(u64, i64), Total>,
     /// How many rows the filter keeps.
     pub kept: usize,
     /// How many of them are late: their window was closed by a row before them in their own partition.
@@ -47,7 +60,13 @@ pub struct Input {
 impl Input {
     /// `messages` rows over `partitions` partitions and `keys` keys.
     pub fn generate(random: &mut Nonces, partitions: usize, messages: usize, keys: u64) -> Self {
-        let mut input = Input { partitions: Vec::new(), windows: BTreeMap::new(), kept: 0, late: 0 };
+        let mut input = Input {
+            partitions: Vec::new(),
+            windows: BTreeMap::new(),
+            totals: BTreeMap::new(),
+            kept: 0,
+            late: 0,
+        };
         let per_partition = messages.div_ceil(partitions.max(1));
         for partition in 0..partitions {
             // Partitions live in different times, so that their watermarks differ.
@@ -85,6 +104,12 @@ impl Input {
                 rows.push(Row { json: json.into_bytes(), kept });
             }
             input.partitions.push(rows);
+        }
+        for ((_, start), window) in &input.windows {
+            let start = start.div_euclid(TOTAL_US / 1_000_000) * (TOTAL_US / 1_000_000);
+            let total = input.totals.entry((window.count, start)).or_default();
+            total.keys += 1;
+            total.total += window.sum;
         }
         input
     }

@@ -8,6 +8,7 @@
 //!
 //! The same seed gives the same trace.
 
+mod control;
 pub mod coverage;
 pub mod data;
 pub mod oracle;

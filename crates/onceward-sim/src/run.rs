@@ -15,7 +15,7 @@ use onceward_spec::{
 };
 
 use crate::coverage::Coverage;
-use crate::data::{DISORDER_US, FILTERED, Input, WINDOW_US};
+use crate::data::{DISORDER_US, FILTERED, Input, TOTAL_US, WINDOW_US};
 use crate::oracle;
 use crate::world::World;
 
@@ -60,9 +60,41 @@ fn expression(text: &str) -> Expression {
     Expression { text: text.to_owned(), place: Place::default() }
 }
 
+fn windows(
+    name: &str,
+    input: &str,
+    key: &str,
+    window_us: i64,
+    partitions: u32,
+    compute: Vec<(&str, AggregateFunction, Option<&str>)>,
+) -> ComputationSpec {
+    let call = |(name, function, argument): (&str, AggregateFunction, Option<&str>)| {
+        (name.to_owned(), AggregateSpec { function, argument: argument.map(expression) })
+    };
+    let compute = compute.into_iter().map(call).collect();
+    ComputationSpec {
+        name: name.to_owned(),
+        inputs: vec![input.to_owned()],
+        steps: Vec::new(),
+        keyed: Some(KeyedSpec {
+            group_by: vec![key.to_owned()],
+            partitions,
+            min_partitions: partitions,
+            max_partitions: partitions,
+            operator: OperatorSpec::Windows(WindowsSpec {
+                window_us,
+                allowed_lateness_us: 0,
+                compute,
+                late: None,
+            }),
+            dedup: DedupSpec { mode: DedupMode::Frontier, by: Vec::new(), keep_us: 0 },
+            processing_mode: ProcessingMode::ExactlyOnce,
+        }),
+        place: Place::default(),
+    }
+}
+
 fn pipeline(partitions: u32) -> Pipeline {
-    let call =
-        |function, argument: Option<&str>| AggregateSpec { function, argument: argument.map(expression) };
     let sink = |name: &str, input: &str| SinkSpec {
         name: name.to_owned(),
         inputs: vec![input.to_owned()],
@@ -100,32 +132,32 @@ fn pipeline(partitions: u32) -> Pipeline {
                 keyed: None,
                 place: Place::default(),
             },
-            ComputationSpec {
-                name: "sums".to_owned(),
-                inputs: vec!["kept".to_owned()],
-                steps: Vec::new(),
-                keyed: Some(KeyedSpec {
-                    group_by: vec!["k".to_owned()],
-                    partitions,
-                    min_partitions: partitions,
-                    max_partitions: partitions,
-                    operator: OperatorSpec::Windows(WindowsSpec {
-                        window_us: WINDOW_US,
-                        allowed_lateness_us: 0,
-                        compute: vec![
-                            ("n".to_owned(), call(AggregateFunction::Count, None)),
-                            ("sum".to_owned(), call(AggregateFunction::Sum, Some("v"))),
-                            ("max".to_owned(), call(AggregateFunction::Max, Some("v"))),
-                        ],
-                        late: None,
-                    }),
-                    dedup: DedupSpec { mode: DedupMode::Frontier, by: Vec::new(), keep_us: 0 },
-                    processing_mode: ProcessingMode::ExactlyOnce,
-                }),
-                place: Place::default(),
-            },
+            windows(
+                "sums",
+                "kept",
+                "k",
+                WINDOW_US,
+                partitions,
+                vec![
+                    ("n", AggregateFunction::Count, None),
+                    ("sum", AggregateFunction::Sum, Some("v")),
+                    ("max", AggregateFunction::Max, Some("v")),
+                ],
+            ),
+            // Keys that have nothing to do with those before: every range sends to every range.
+            windows(
+                "totals",
+                "sums",
+                "n",
+                TOTAL_US,
+                2,
+                vec![
+                    ("keys", AggregateFunction::Count, None),
+                    ("total", AggregateFunction::Sum, Some("sum")),
+                ],
+            ),
         ],
-        sinks: vec![sink("all", "kept"), sink("windows", "sums")],
+        sinks: vec![sink("all", "kept"), sink("windows", "sums"), sink("totals", "totals")],
     }
 }
 
@@ -146,7 +178,7 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
     let by_reference = random.next_u64().is_multiple_of(2);
     let contract = SinkContract::ProgressInTarget;
     let behaviour = SinkBehaviour { contract, policy, reads_fields: false, by_reference };
-    let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour, behaviour], &Registry::default())
+    let plan = Plan::compile(pipeline(ranges), &[Codec::Json], &[behaviour; 3], &Registry::default())
         .map_err(|error| fail(error.to_string(), &Coverage::default()))?;
     let rows = LayoutSource {
         name: "rows".to_owned(),
@@ -154,7 +186,13 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
         partitions: (0..sources).map(|partition| partition.to_string()).collect(),
     };
     let creation = Creation(random.next_u128());
-    let layout = Layout::new(creation, "simulated".to_owned(), String::new(), vec![rows], [("sums", ranges)]);
+    let layout = Layout::new(
+        creation,
+        "simulated".to_owned(),
+        String::new(),
+        vec![rows],
+        [("sums", ranges), ("totals", 2)],
+    );
     let mut world =
         World::new(seed, input.clone(), Arc::new(plan), layout, settings.crashes, settings.mutants);
     let result = world.run();

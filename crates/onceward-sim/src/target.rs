@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onceward_connector::TargetError;
+use onceward_connector::{SinkBlock, TargetError};
 use onceward_engine::{TargetAnswer, TargetCall};
 use onceward_protocol::{Fence, Marker, Mutant, Mutants};
 
@@ -12,6 +12,18 @@ struct Shelf {
     fence: Option<Fence>,
     marker: Option<Marker>,
     rows: Vec<Vec<u8>>,
+    /// By row: when it was written.
+    arrived: Vec<u64>,
+}
+
+impl Shelf {
+    fn put(&mut self, block: &SinkBlock, clock: &mut u64) {
+        for (_, row) in block.rows() {
+            self.rows.push(row.to_vec());
+            self.arrived.push(*clock);
+            *clock += 1;
+        }
+    }
 }
 
 /// The target system: survives every crash of ours.
@@ -19,6 +31,7 @@ struct Shelf {
 pub struct Target {
     shelves: BTreeMap<(u32, u32), Shelf>,
     mutants: Mutants,
+    clock: u64,
     /// Calls it refused because a newer open owns the shelf.
     pub fenced: u64,
 }
@@ -26,7 +39,7 @@ pub struct Target {
 impl Target {
     /// An empty target.
     pub fn new(mutants: Mutants) -> Self {
-        Target { shelves: BTreeMap::new(), mutants, fenced: 0 }
+        Target { shelves: BTreeMap::new(), mutants, clock: 0, fenced: 0 }
     }
     /// Applies a call.
     pub fn apply(
@@ -58,19 +71,28 @@ impl Target {
                 refused("write")
             }
             TargetCall::Write { block, next, .. } => {
-                shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
+                shelf.put(block, &mut self.clock);
                 shelf.marker = Some(*next);
                 Ok(TargetAnswer::Done)
             }
             TargetCall::PlainWrite(block)
             | TargetCall::SequenceWrite { block, .. }
             | TargetCall::TokenWrite { block, .. } => {
-                shelf.rows.extend(block.rows().map(|(_, row)| row.to_vec()));
+                shelf.put(block, &mut self.clock);
                 Ok(TargetAnswer::Done)
             }
         };
         self.fenced += u64::from(matches!(answer, Err(TargetError::Fenced(_))));
         answer
+    }
+    /// The rows of one sink in the order in which they were written, whatever their partition.
+    pub fn arrived(&self, sink: u32) -> Vec<&[u8]> {
+        let shelves = self.shelves.iter().filter(|((of, _), _)| *of == sink);
+        let mut rows: Vec<(u64, &[u8])> = shelves
+            .flat_map(|(_, shelf)| shelf.arrived.iter().copied().zip(shelf.rows.iter().map(Vec::as_slice)))
+            .collect();
+        rows.sort_unstable_by_key(|(arrived, _)| *arrived);
+        rows.into_iter().map(|(_, row)| row).collect()
     }
     /// The rows of one sink, by partition, in the order in which they were written.
     pub fn rows(&self, sink: u32) -> impl Iterator<Item = (u32, &[Vec<u8>])> {

@@ -5,23 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use onceward_connector::{ReadLimits, TargetError};
+use onceward_engine::controller::{Action, Controller, Notice};
 use onceward_engine::entropy::Nonces;
 use onceward_engine::layout::{LayoutPartition, Role};
-use onceward_engine::{
-    Event, Job, JobEnd, LaneMessage, Layout, Plan, Request, Stored, TargetAnswer, TargetCall,
-};
+use onceward_engine::{Event, Job, LaneMessage, Layout, Plan, Request, TargetAnswer, TargetCall};
+use onceward_protocol::lease::WorkerId;
 use onceward_protocol::resume::ResumePoint;
-use onceward_protocol::{Branch, CommitOutcome, Generation, Mutants};
+use onceward_protocol::{CommitOutcome, Generation, Mutants};
 use onceward_store::disk::{Fault, FaultDisk, site};
 use onceward_store::{EmbeddedCore, Options, Store, Ticket};
 
+use crate::control::Crew;
 use crate::coverage::Coverage;
 use crate::data::Input;
 use crate::source::Reader;
 use crate::target::{self, Target};
 
-/// Zombies kept running at once; the oldest goes first.
-const MAX_ZOMBIES: usize = 3;
 /// Steps without an end after which the pipeline counts as stuck.
 const MAX_STEPS: u64 = 1_000_000;
 
@@ -46,18 +45,47 @@ const RARE: [&str; 6] = [
 /// A read that a job waits for.
 type Read = (u32, Option<ResumePoint>, ReadLimits);
 
-struct SimJob {
-    uid: u64,
-    number: u32,
-    generation: Generation,
-    job: Job,
+pub(crate) struct SimJob {
+    pub(crate) uid: u64,
+    pub(crate) worker: WorkerId,
+    pub(crate) partition: LayoutPartition,
+    pub(crate) generation: Generation,
+    pub(crate) job: Job,
     reader: Option<Reader>,
-    read: Option<Read>,
+    pub(crate) read: Option<Read>,
     /// Answers of the store, in order.
     answers: VecDeque<Event>,
-    wake: i64,
-    zombie: bool,
-    ended: bool,
+    pub(crate) wake: i64,
+    pub(crate) ended: bool,
+}
+
+impl SimJob {
+    pub(crate) fn new(
+        uid: u64,
+        worker: WorkerId,
+        partition: LayoutPartition,
+        generation: Generation,
+        job: Job,
+    ) -> Self {
+        SimJob {
+            uid,
+            worker,
+            partition,
+            generation,
+            job,
+            reader: None,
+            read: None,
+            answers: VecDeque::new(),
+            wake: i64::MAX,
+            ended: false,
+        }
+    }
+}
+
+/// Who waits for an answer of the store.
+pub(crate) enum Submitted {
+    Controller,
+    Job { uid: u64, epoch: u64 },
 }
 
 struct Call {
@@ -82,6 +110,8 @@ enum Choice {
     Deliver(u64, u32),
     Call(usize),
     Late(usize),
+    Act,
+    Notice,
     Flush,
     Maintain,
     Time,
@@ -95,21 +125,27 @@ pub(crate) struct World {
     pub(crate) coverage: Coverage,
     /// A running hash over everything that happened.
     pub(crate) trace: u64,
-    plan: Arc<Plan>,
-    layout: Layout,
-    partitions: Vec<LayoutPartition>,
-    mutants: Mutants,
-    now: i64,
-    disk: FaultDisk,
-    store: Option<EmbeddedCore<FaultDisk>>,
-    tickets: BTreeMap<Ticket, (u64, u64)>,
-    jobs: Vec<SimJob>,
-    channels: BTreeMap<(u64, u32), VecDeque<LaneMessage>>,
+    pub(crate) plan: Arc<Plan>,
+    /// The first layout.
+    pub(crate) layout: Layout,
+    pub(crate) mutants: Mutants,
+    pub(crate) now: i64,
+    pub(crate) disk: FaultDisk,
+    pub(crate) store: Option<EmbeddedCore<FaultDisk>>,
+    pub(crate) tickets: BTreeMap<Ticket, Submitted>,
+    pub(crate) controller: Option<Controller>,
+    /// What the controller has asked for, in order.
+    pub(crate) actions: VecDeque<Action>,
+    /// What the controller is to hear, in order.
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) crew: Crew,
+    pub(crate) jobs: Vec<SimJob>,
+    pub(crate) channels: BTreeMap<(u64, u32), VecDeque<LaneMessage>>,
     calls: Vec<Call>,
     late: Vec<(u32, u32, TargetCall)>,
     strike: Option<Strike>,
-    next_uid: u64,
-    completed: Vec<bool>,
+    pub(crate) next_uid: u64,
+    pub(crate) completed: bool,
     /// How often the power shall go.
     crashes_planned: u64,
     /// The next power loss is arranged and has not come yet.
@@ -130,7 +166,6 @@ impl World {
         crashes: u64,
         mutants: Mutants,
     ) -> Self {
-        let partitions = layout.partitions();
         World {
             random: Nonces::new(seed ^ 0x05ee_d0f5_u64),
             input,
@@ -144,28 +179,31 @@ impl World {
             disk: FaultDisk::new(),
             store: None,
             tickets: BTreeMap::new(),
+            controller: None,
+            actions: VecDeque::new(),
+            notices: VecDeque::new(),
+            crew: Crew::default(),
             jobs: Vec::new(),
             channels: BTreeMap::new(),
             calls: Vec::new(),
             late: Vec::new(),
             strike: None,
             next_uid: 1,
-            completed: vec![false; partitions.len()],
+            completed: false,
             crashes_planned: crashes,
             armed: false,
             requests: Vec::new(),
             candidates: Vec::new(),
-            partitions,
         }
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.random.next_u64() % limit.max(1)
     }
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
-    fn note(&mut self, what: u64) {
+    pub(crate) fn note(&mut self, what: u64) {
         self.trace = (self.trace ^ what).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     }
 
@@ -174,20 +212,18 @@ impl World {
         self.boot()?;
         for step in 0..MAX_STEPS {
             self.coverage.steps = step;
-            if self.completed.iter().all(|done| *done) {
+            if self.completed {
                 return self.final_checks();
             }
-            self.plan_crash()?;
+            self.plan_crash();
+            self.plan_trouble()?;
             self.step()?;
         }
         Err("the pipeline is stuck: it neither ends nor fails".to_owned())
     }
 
     fn final_checks(&mut self) -> Result<(), Broken> {
-        let late: u64 = self.jobs.iter().filter(|job| !job.zombie).map(|job| job.job.stats().late).sum();
-        if late != self.input.late {
-            return Err(format!("{late} rows were taken for late, {} are", self.input.late));
-        }
+        self.check_store()?;
         // What still lies around in the network must not harm either.
         while let Some((sink, partition, call)) = self.late.pop() {
             let _ = self.target.apply(sink, partition, &call);
@@ -195,29 +231,34 @@ impl World {
         Ok(())
     }
 
-    /// How much of the input the sources have committed.
-    fn finished_rows(&self) -> u64 {
-        self.jobs
-            .iter()
-            .filter(|job| !job.zombie)
-            .map(|job| match &job.job {
+    /// Whether a job has the lease of its partition.
+    pub(crate) fn is_owner(&self, index: usize) -> bool {
+        let job = &self.jobs[index];
+        let lease = self.controller.as_ref().and_then(|known| known.leases().get(job.partition.number));
+        lease.is_some_and(|lease| lease.generation == job.generation)
+    }
+
+    /// How much of the input the sources have read.
+    pub(crate) fn finished_rows(&self) -> u64 {
+        (0..self.jobs.len())
+            .filter(|index| self.is_owner(*index))
+            .map(|index| match &self.jobs[index].job {
                 Job::Source(source) => source.stats().rows_in,
                 Job::Keyed(_) => 0,
             })
             .sum()
     }
 
-    /// Spreads the planned power losses over the first half of the input, one at a time, and
-    /// replaces a job now and then.
-    fn plan_crash(&mut self) -> Result<(), Broken> {
+    /// Spreads the planned power losses over the first half of the input, one at a time.
+    fn plan_crash(&mut self) {
         let lost = self.coverage.total_crashes();
         if self.armed || lost >= self.crashes_planned {
-            return Ok(());
+            return;
         }
         let total: u64 = self.input.partitions.iter().map(|rows| rows.len() as u64).sum();
         let due = self.finished_rows() * (self.crashes_planned + 1) * 2 / total.max(1);
         if due <= lost {
-            return Ok(());
+            return;
         }
         self.armed = true;
         let seed = self.random.next_u64();
@@ -242,18 +283,10 @@ impl World {
             }
             _ => self.disk.inject_at_site(site::LOG_SYNC, 0, Fault::FailedSync(seed)),
         }
-        if self.chance(40) {
-            let number = self.below(self.partitions.len() as u64) as u32;
-            if !self.replace(number)? {
-                self.lose_power();
-                self.boot()?;
-            }
-        }
-        Ok(())
     }
 
-    /// Power is back: opens the store, grants and starts every job, and leaves one zombie behind.
-    fn boot(&mut self) -> Result<(), Broken> {
+    /// Power is back: opens the store and starts a controller and its workers.
+    pub(crate) fn boot(&mut self) -> Result<(), Broken> {
         for attempt in 0.. {
             // The very first start writes what no later one does.
             let often = if self.next_uid == 1 { 85 } else { 25 };
@@ -265,7 +298,7 @@ impl World {
             match opened {
                 Ok(store) => {
                     self.store = Some(store);
-                    if self.start_all()? {
+                    if self.take_control()? {
                         break;
                     }
                 }
@@ -274,32 +307,21 @@ impl World {
             }
             self.lose_power();
         }
-        let number = self.below(self.partitions.len() as u64) as u32;
-        if !self.replace(number)? {
-            self.lose_power();
-            return self.boot();
-        }
         Ok(())
     }
 
-    fn start_all(&mut self) -> Result<bool, Broken> {
-        self.completed.iter_mut().for_each(|done| *done = false);
-        for number in 0..self.partitions.len() as u32 {
-            if !self.spawn(number)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// Drops everything that lives in memory; calls on their way to targets may still arrive.
-    fn lose_power(&mut self) {
+    pub(crate) fn lose_power(&mut self) {
         let crashed = self.disk.crashed();
         if let Some(crashed) = crashed {
             *self.coverage.crashes.entry(crashed.site).or_insert(0) += 1;
         }
         self.store = None;
         self.tickets.clear();
+        self.controller = None;
+        self.actions.clear();
+        self.notices.clear();
+        self.crew.clear();
         self.jobs.clear();
         self.channels.clear();
         self.strike = None;
@@ -325,69 +347,12 @@ impl World {
     }
 
     /// Answers whether the machine still has power.
-    fn powered(&self) -> bool {
+    pub(crate) fn powered(&self) -> bool {
         self.disk.crashed().is_none()
     }
 
-    /// Grants the partition to a new job. False if the power went, or the store stopped, on the way.
-    fn spawn(&mut self, number: u32) -> Result<bool, Broken> {
-        let partition = self.partitions[number as usize].clone();
-        let nonce = self.random.next_u64();
-        let Some(store) = &mut self.store else { return Ok(false) };
-        let Ok(head) = store.head(&partition.id) else { return Ok(false) };
-        let generation = Generation { number: head.last_number + 1, nonce, branch: Branch::default() };
-        store.grant(&partition.id, generation);
-        if !self.flush()? {
-            return Ok(false);
-        }
-        let Some(store) = &self.store else { return Ok(false) };
-        let stored = match Stored::load(store, &partition.id) {
-            Ok(stored) => stored,
-            Err(error) => return Err(format!("loading {partition:?}: {error}")),
-        };
-        let seed = self.random.next_u64();
-        let job = self
-            .plan
-            .job(&self.layout, &partition, generation, stored, seed, self.mutants)
-            .map_err(|error| error.to_string())?;
-        let uid = self.next_uid;
-        self.next_uid += 1;
-        self.completed[number as usize] = false;
-        self.jobs.push(SimJob {
-            uid,
-            number,
-            generation,
-            job,
-            reader: None,
-            read: None,
-            answers: VecDeque::new(),
-            wake: i64::MAX,
-            zombie: false,
-            ended: false,
-        });
-        let index = self.jobs.len() - 1;
-        self.handle(index, Event::Begin)?;
-        Ok(true)
-    }
-
-    /// Gives the partition to a new job; the old one runs on as a zombie.
-    fn replace(&mut self, number: u32) -> Result<bool, Broken> {
-        for job in self.jobs.iter_mut().filter(|job| job.number == number) {
-            job.zombie = true;
-        }
-        self.jobs.retain(|job| !(job.zombie && job.ended));
-        let zombies = self.jobs.iter().filter(|job| job.zombie).count();
-        if zombies > MAX_ZOMBIES
-            && let Some(oldest) = self.jobs.iter().position(|job| job.zombie)
-        {
-            self.jobs.remove(oldest);
-        }
-        self.coverage.replaced += 1;
-        self.spawn(number)
-    }
-
     /// Flushes the store and hands out the verdicts. False if the power went or the store stopped.
-    fn flush(&mut self) -> Result<bool, Broken> {
+    pub(crate) fn flush(&mut self) -> Result<bool, Broken> {
         let Some(store) = &mut self.store else { return Ok(false) };
         let mut outcomes = Vec::new();
         let result = store.flush(&mut outcomes);
@@ -395,12 +360,17 @@ impl World {
             return Ok(false);
         }
         for outcome in outcomes {
-            let Some((uid, epoch)) = self.tickets.remove(&outcome.ticket) else { continue };
-            let Some(job) = self.jobs.iter_mut().find(|job| job.uid == uid) else { continue };
-            if matches!(outcome.outcome, CommitOutcome::Fenced(_)) && job.zombie {
-                self.coverage.refused_commits += 1;
+            match self.tickets.remove(&outcome.ticket) {
+                Some(Submitted::Controller) => self.notices.push_back(Notice::Transacted(outcome.outcome)),
+                Some(Submitted::Job { uid, epoch }) => {
+                    let Some(index) = self.jobs.iter().position(|job| job.uid == uid) else { continue };
+                    if matches!(outcome.outcome, CommitOutcome::Fenced(_)) && !self.is_owner(index) {
+                        self.coverage.refused_commits += 1;
+                    }
+                    self.jobs[index].answers.push_back(Event::Commit { epoch, outcome: outcome.outcome });
+                }
+                None => {}
             }
-            job.answers.push_back(Event::Commit { epoch, outcome: outcome.outcome });
         }
         if result.is_err() {
             self.coverage.failed_syncs += 1;
@@ -421,6 +391,8 @@ impl World {
             Choice::Flush => 1,
             Choice::Maintain => 2,
             Choice::Time => 3,
+            Choice::Act => 4,
+            Choice::Notice => 5,
         });
         match choice {
             Choice::Answer(index) => {
@@ -442,9 +414,15 @@ impl World {
                 }
             }
             Choice::Maintain => self.maintain()?,
+            Choice::Act => self.act()?,
+            Choice::Notice => {
+                if let Some(notice) = self.notices.pop_front() {
+                    self.hear(notice)?;
+                }
+            }
             Choice::Time => {
-                let wake =
-                    self.jobs.iter().filter(|job| !job.ended).map(|job| job.wake).min().unwrap_or(i64::MAX);
+                let jobs = self.jobs.iter().filter(|job| !job.ended).map(|job| job.wake);
+                let wake = jobs.chain([self.crew.wake()]).min().unwrap_or(i64::MAX);
                 self.now = self.now.max(wake.min(self.now.saturating_add(100_000_000)));
                 self.due_ticks()?;
             }
@@ -472,6 +450,12 @@ impl World {
         if !self.tickets.is_empty() {
             candidates.push(Choice::Flush);
         }
+        if !self.actions.is_empty() {
+            candidates.push(Choice::Act);
+        }
+        if !self.notices.is_empty() {
+            candidates.push(Choice::Notice);
+        }
         let busy = !candidates.is_empty();
         if !self.late.is_empty() && self.chance(5) {
             candidates.push(Choice::Late(self.below(self.late.len() as u64) as usize));
@@ -488,6 +472,7 @@ impl World {
     }
 
     fn due_ticks(&mut self) -> Result<(), Broken> {
+        self.due_heartbeats()?;
         let mut index = 0;
         while index < self.jobs.len() {
             let job = &mut self.jobs[index];
@@ -505,7 +490,7 @@ impl World {
         let input = self.input.clone();
         let job = &mut self.jobs[index];
         let Some((tag, seek, limits)) = job.read.take() else { return Ok(()) };
-        let Role::Source { name, .. } = &self.partitions[job.number as usize].role else { return Ok(()) };
+        let Role::Source { name, .. } = &job.partition.role else { return Ok(()) };
         if let Some(point) = seek {
             let partition = name.parse().map_err(|_| "malformed partition name")?;
             job.reader = Some(Reader::open(input, partition, point.position));
@@ -521,18 +506,20 @@ impl World {
         };
         self.channels.retain(|_, queue| !queue.is_empty());
         // Sometimes what is meant for the owner reaches a zombie as well.
-        for index in 0..self.jobs.len() {
-            let reaches = self.jobs[index].number == to && (!self.jobs[index].zombie || self.chance(30));
-            if reaches {
+        let mut index = 0;
+        while index < self.jobs.len() {
+            let meant = self.jobs[index].partition.number == to;
+            if meant && (self.is_owner(index) || self.chance(30)) {
                 self.handle(index, Event::Lane(message.clone()))?;
             }
+            index += 1;
         }
         Ok(())
     }
 
     fn call(&mut self, index: usize) -> Result<(), Broken> {
         let Call { uid, number, sink, call } = self.calls.swap_remove(index);
-        let live = self.jobs.iter().any(|job| job.uid == uid && !job.zombie);
+        let live = self.jobs.iter().position(|job| job.uid == uid).is_some_and(|job| self.is_owner(job));
         let name = target::kind(&call);
         match self.strike.filter(|_| live) {
             Some(Strike::Before) => {
@@ -580,7 +567,7 @@ impl World {
     }
 
     /// Steps a job and carries out what it asks for.
-    fn handle(&mut self, index: usize, event: Event) -> Result<(), Broken> {
+    pub(crate) fn handle(&mut self, index: usize, event: Event) -> Result<(), Broken> {
         let mut requests = std::mem::take(&mut self.requests);
         self.jobs[index].job.handle(self.now, event, &mut requests);
         let mut end = None;
@@ -595,50 +582,28 @@ impl World {
                     if let Some(store) = &mut self.store {
                         let epoch = commit.epoch;
                         let ticket = store.commit(commit);
-                        self.tickets.insert(ticket, (job.uid, epoch));
+                        self.tickets.insert(ticket, Submitted::Job { uid: job.uid, epoch });
                     }
                 }
                 Request::Target { sink, call } => {
-                    self.calls.push(Call { uid: job.uid, number: job.number, sink, call });
+                    let number = job.partition.number;
+                    self.calls.push(Call { uid: job.uid, number, sink, call });
                 }
                 Request::Wake(at) => job.wake = at,
                 Request::End(how) => end = Some(how),
             }
         }
         self.requests = requests;
-        match end {
-            None => Ok(()),
-            Some(end) => self.ended(index, end),
+        if let Some(end) = end {
+            let job = &mut self.jobs[index];
+            job.ended = true;
+            job.read = None;
+            let (partition, generation) = (job.partition.number, job.generation);
+            if self.is_reachable(self.jobs[index].worker) {
+                self.notices.push_back(Notice::Ended { partition, generation, end });
+            }
         }
-    }
-
-    fn ended(&mut self, index: usize, end: JobEnd) -> Result<(), Broken> {
-        let job = &mut self.jobs[index];
-        job.ended = true;
-        job.read = None;
-        let (number, zombie, generation) = (job.number, job.zombie, job.generation);
-        match end {
-            // Whatever a zombie believes, its owner knows better.
-            _ if zombie => Ok(()),
-            JobEnd::Completed => {
-                self.completed[number as usize] = true;
-                Ok(())
-            }
-            JobEnd::Fenced(_) => {
-                // A zombie's open of the target came after ours: a successor takes the fence back.
-                self.jobs.remove(index);
-                if !self.spawn(number)? {
-                    self.lose_power();
-                    self.boot()?;
-                }
-                Ok(())
-            }
-            // The store stopped: the process starts again.
-            JobEnd::Unknown => Ok(()),
-            JobEnd::Stopped | JobEnd::Retired | JobEnd::Drained => {
-                Err(format!("job {generation} of partition {number} stopped without being asked"))
-            }
-            JobEnd::Failed(error) => Err(format!("partition {number}: {error}")),
-        }
+        self.note_end_of_input(index);
+        Ok(())
     }
 }

@@ -44,10 +44,14 @@
 //! # }
 //! ```
 //!
+//! To test a function without files, threads or waiting, and to kill it after every step that the engine makes, see
+//! [`harness`].
+//!
 //! *Architecture invariant:* this crate knows threads, clocks and connectors; every decision about
 //! epochs, lanes, markers and time is made by the engine, which it only steps.
 
 pub mod error;
+pub mod harness;
 pub mod prepare;
 pub mod runtime;
 pub mod status;

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onceward_connector::ProcessFunction;
-use onceward_protocol::{Frontier, Generation, LaneKey, Mutant, Mutants, PartitionId, Watermark};
+use onceward_protocol::{Frontier, Generation, KeyRange, LaneKey, Mutant, Mutants, PartitionId, Watermark};
 use onceward_spec::{EpochLimits, KeyedSpec, OperatorSpec};
 
+use crate::controller::LoadMeter;
 use crate::delivery::SinkPlan;
 use crate::emission::{Branch, Emission};
 use crate::ending::Ending;
@@ -49,6 +50,8 @@ pub struct KeyedJobPlan {
     pub computation: String,
     /// The layout version that created the partition.
     pub created: u32,
+    /// What it owns.
+    pub range: KeyRange,
     /// Keys and operator.
     pub spec: Arc<KeyedSpec>,
     /// The process function, if that is the operator.
@@ -112,6 +115,7 @@ pub struct KeyedJob {
     counters: Counters,
     counters_dirty: bool,
     repeats: u64,
+    meter: LoadMeter,
     epoch_rows: u64,
     epoch_bytes: u64,
     /// The commit clock of the epoch being gathered.
@@ -180,6 +184,7 @@ impl KeyedJob {
             counters: stored.counters,
             counters_dirty: false,
             repeats: 0,
+            meter: LoadMeter::new(plan.range),
             epoch_rows: 0,
             epoch_bytes: 0,
             system_time: stored.clock.unwrap_or(i64::MIN),
@@ -212,6 +217,10 @@ impl KeyedJob {
             watermark: self.effective,
             keys: self.operator.keys(),
         }
+    }
+    /// What it has had to do so far.
+    pub fn load(&self) -> &LoadMeter {
+        &self.meter
     }
     /// Figures of its sinks.
     pub fn sinks(&self) -> impl Iterator<Item = SinkStats> {

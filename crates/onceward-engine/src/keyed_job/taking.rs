@@ -106,6 +106,7 @@ impl KeyedJob {
         until: usize,
     ) -> Result<(), JobEnd> {
         self.counters_dirty = true;
+        self.meter.note(batch.entries[from..until].iter().map(|entry| entry.hash));
         let plain = self.lanes[index].state.subs.is_empty() && self.ids.is_none();
         if let Operator::Windows(_) = &self.operator
             && plain

@@ -53,7 +53,7 @@ prop_compose! {
             next_number: numbers.1,
             canonical,
             sources: sources.collect(),
-            keyed: keyed.into_iter().map(|(name, ranges)| LayoutKeyed { name, ranges }).collect(),
+            keyed: keyed.into_iter().map(|(name, ranges)| LayoutKeyed { name, ranges, wanted: None }).collect(),
             state: states[state],
             delivered,
         }

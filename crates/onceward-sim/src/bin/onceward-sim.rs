@@ -86,6 +86,12 @@ fn print_coverage(coverage: &Coverage) {
         println!("  {site:<24} {count}");
     }
     println!("jobs replaced while running on  {}", coverage.replaced);
+    println!("workers, controllers lost       {}, {}", coverage.lost_workers, coverage.lost_controllers);
+    println!("splits, merges begun; finished  {}, {}; {}", coverage.splits, coverage.merges, coverage.recuts);
+    println!("retired ranges drained          {}", coverage.drained_parents);
+    println!("jobs moved                      {}", coverage.moves);
+    println!("pauses, stops reached           {}, {}", coverage.pauses, coverage.stops);
+    println!("fewest re-cuts of a seed        {}", coverage.fewest_recuts);
     println!("zombie commits refused          {}", coverage.refused_commits);
     println!("calls refused by targets        {}", coverage.refused_calls);
     println!("applied, then timed out         {}", coverage.applied_then_timed_out);
