@@ -117,6 +117,10 @@ impl Emission {
     pub fn is_settled(&self) -> bool {
         self.outputs.is_settled()
     }
+    /// Whether an overlapping ancestor is undrained, so that nothing may leave.
+    pub fn is_gated(&self) -> bool {
+        self.exchange.is_gated()
+    }
     /// Opens or closes the gate (ANCESTOR-GATE).
     pub fn set_gate(&mut self, closed: bool) {
         self.outputs.set_gate(closed);

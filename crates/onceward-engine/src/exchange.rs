@@ -331,6 +331,10 @@ impl Exchange {
                 && group.to_delete.is_empty()
         })
     }
+    /// Whether the gate is closed.
+    pub fn is_gated(&self) -> bool {
+        self.gated
+    }
     /// Opens or closes the gate.
     pub fn set_gate(&mut self, closed: bool) {
         self.gated = closed;

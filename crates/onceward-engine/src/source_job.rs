@@ -563,8 +563,21 @@ impl SourceJob {
         out.push(Request::Commit(self.ledger.close(writes, ())));
     }
 
+    /// While it drains, what was read before is read again for a consumer that was replaced and has not had it.
+    fn may_read(&self) -> bool {
+        match self.ending {
+            Ending::No => true,
+            Ending::Stop { drain: true } => self.needed_from() < self.furthest(),
+            Ending::Stop { drain: false } | Ending::Halt | Ending::Retire => false,
+        }
+    }
+    /// Up to where this job has ever read.
+    fn furthest(&self) -> Frontier {
+        self.progress.read().map_or(Frontier::START, ResumePoint::frontier)
+    }
+
     fn start_read(&mut self, now: i64, out: &mut Vec<Request>) -> Result<(), JobEnd> {
-        if self.ending != Ending::No || self.reading == Reading::Out {
+        if self.reading == Reading::Out || !self.may_read() {
             return Ok(());
         }
         if !self.out.lanes().all(LaneOut::is_open) {
@@ -632,7 +645,7 @@ impl SourceJob {
     }
     /// Whether everything that was read is committed by whoever takes it, and that is recorded.
     fn is_drained(&self) -> bool {
-        let read = self.progress.read().map_or(Frontier::START, ResumePoint::frontier);
+        let read = self.furthest();
         self.out.exchange.is_drained() && self.finished() == read && self.recorded == read
     }
 }

@@ -219,7 +219,7 @@ impl World {
             self.plan_trouble()?;
             self.step()?;
         }
-        Err("the pipeline is stuck: it neither ends nor fails".to_owned())
+        Err(format!("the pipeline is stuck: it neither ends nor fails: {}", self.standing()))
     }
 
     fn final_checks(&mut self) -> Result<(), Broken> {
@@ -414,9 +414,14 @@ impl World {
                 }
             }
             Choice::Maintain => self.maintain()?,
-            Choice::Act => self.act()?,
+            Choice::Act => {
+                for _ in 0..1 + self.below(4) {
+                    self.act()?;
+                }
+            }
             Choice::Notice => {
-                if let Some(notice) = self.notices.pop_front() {
+                for _ in 0..1 + self.below(4) {
+                    let Some(notice) = self.notices.pop_front() else { break };
                     self.hear(notice)?;
                 }
             }
@@ -486,7 +491,7 @@ impl World {
     }
 
     fn read(&mut self, index: usize) -> Result<(), Broken> {
-        let rows = 1 + self.below(160) as usize;
+        let rows = 1 + self.below(60) as usize;
         let input = self.input.clone();
         let job = &mut self.jobs[index];
         let Some((tag, seek, limits)) = job.read.take() else { return Ok(()) };

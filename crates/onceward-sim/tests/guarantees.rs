@@ -70,3 +70,28 @@ fn a_snapshot_renamed_before_its_data_is_synced_is_caught() {
 fn a_marker_set_without_comparing_is_caught() {
     assert_caught(Mutant::MarkerNotCompared);
 }
+
+#[test]
+fn a_child_that_forgets_the_frontier_of_its_parent_is_caught() {
+    assert_caught(Mutant::ChildForgetsFrontier);
+}
+
+#[test]
+fn frontiers_merged_by_maximum_are_caught() {
+    assert_caught(Mutant::FrontiersMergedByMaximum);
+}
+
+#[test]
+fn a_gate_that_ignores_an_undrained_ancestor_is_caught() {
+    assert_caught(Mutant::GateIgnoresAncestor);
+}
+
+#[test]
+fn an_outbox_entry_dropped_before_the_target_confirmed_is_caught() {
+    assert_caught(Mutant::OutboxDroppedEarly);
+}
+
+#[test]
+fn a_retired_lane_accepted_as_new_is_caught() {
+    assert_caught(Mutant::RetiredLaneAccepted);
+}

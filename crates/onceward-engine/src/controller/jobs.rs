@@ -190,6 +190,7 @@ impl Controller {
         let is_parent = self.is_retiring(partition);
         let Some(slot) = self.slots.get_mut(&partition) else { return Ok(()) };
         let label = slot.partition.id.label();
+        let rests = slot.fenced_at.is_none_or(|at| at.saturating_add(self.config.lease_us) <= self.now);
         match end {
             JobEnd::Completed => {
                 slot.phase = Phase::Completed;
@@ -209,9 +210,11 @@ impl Controller {
                 self.abort(partition, AbortReason::Rebalanced, out);
             }
             JobEnd::Stopped => self.stopped(partition, out),
-            JobEnd::Fenced(_) if slot.strays > 0 => {
-                // A job that was given up opened the target after ours: a successor takes the fence back.
-                slot.strays -= 1;
+            JobEnd::Fenced(_) if slot.strays > 0 || rests => {
+                // A job that was given up, or a call of ours that took its time, came to the target after our open: a
+                // successor takes the fence back. A second time so soon it is somebody else.
+                slot.strays = slot.strays.saturating_sub(1);
+                slot.fenced_at = Some(self.now);
                 slot.phase = if is_parent { Phase::Ended } else { Phase::Waiting };
                 self.abort(partition, AbortReason::JobFailed, out);
             }

@@ -230,6 +230,8 @@ struct Slot {
     prefers: Option<WorkerId>,
     /// Jobs that were given up without having said that they ended: each may still open a target once more.
     strays: u32,
+    /// When a target last refused the partition's job.
+    fenced_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -351,8 +353,7 @@ impl Controller {
             plan,
             config,
         };
-        let strays = controller.config.strays;
-        controller.add_slots(numbers, strays);
+        controller.add_slots(numbers);
         controller
     }
 
@@ -367,6 +368,25 @@ impl Controller {
     /// Who runs what.
     pub fn leases(&self) -> &LeaseTable {
         &self.leases
+    }
+
+    /// What it is busy with, for a run that does not end.
+    pub fn standing(&self) -> String {
+        let slots: Vec<String> = self
+            .slots
+            .values()
+            .map(|slot| format!("{} {:?} {:?}", slot.partition.id.label(), slot.phase, slot.told))
+            .collect();
+        format!(
+            "{} transactions wait, out {:?}, re-cut {:?}, drained {:?}, loading {:?}, workers {:?}; {}",
+            self.waiting.len(),
+            self.out.as_ref().map(|(after, _)| after),
+            self.recutting,
+            self.draining,
+            self.loading,
+            self.workers,
+            slots.join(", ")
+        )
     }
 
     /// Takes one notice at `now` (microseconds) and appends what is to be done.
@@ -420,7 +440,7 @@ impl Controller {
         Ok(())
     }
 
-    fn add_slots(&mut self, numbers: &BTreeMap<u32, u64>, strays: u32) {
+    fn add_slots(&mut self, numbers: &BTreeMap<u32, u64>) {
         for partition in self.layout.partitions() {
             let number = numbers.get(&partition.number).copied().unwrap_or(0);
             let slot = Slot {
@@ -430,7 +450,8 @@ impl Controller {
                 has_turn: false,
                 told: Told::Nothing,
                 prefers: None,
-                strays,
+                strays: self.config.strays,
+                fenced_at: None,
                 partition,
             };
             self.slots.entry(slot.partition.number).or_insert(slot);
@@ -538,7 +559,7 @@ impl Controller {
             }
             self.layout = Arc::new(*layout);
             if rewires {
-                self.add_slots(&BTreeMap::new(), 0);
+                self.add_slots(&BTreeMap::new());
                 self.refresh_slots();
                 out.push(Action::Layout(self.layout.clone()));
             }

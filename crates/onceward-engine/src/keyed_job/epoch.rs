@@ -112,12 +112,14 @@ impl KeyedJob {
         let recorded = !self.counters_dirty && !self.lanes.iter().any(|lane| lane.dirty);
         let delivered = recorded && self.emission.is_settled();
         let drained = delivered && self.emission.exchange.is_drained();
+        // Behind a closed gate nothing can leave: it is stored, and leaves when the ancestor is drained.
+        let kept = recorded && self.emission.is_gated() && self.emission.outputs.is_quiet();
         match self.ending {
             Ending::Halt if recorded && self.emission.outputs.is_quiet() => Some(JobEnd::Stopped),
             Ending::Retire if recorded && self.emission.outputs.is_quiet() => Some(JobEnd::Retired),
             Ending::Halt | Ending::Retire => None,
             _ if self.retired && drained => Some(JobEnd::Drained),
-            Ending::Stop { drain } if drained || (delivered && !drain) => {
+            Ending::Stop { drain } if drained || ((delivered || kept) && !drain) => {
                 let completed = !self.retired && drained && self.has_completed();
                 Some(if completed { JobEnd::Completed } else { JobEnd::Stopped })
             }
