@@ -242,6 +242,8 @@ impl World {
                 }
                 self.notices.push_back(Notice::Loaded(all));
             }
+            Action::Settle(number) if self.has_open_calls() => self.actions.push_back(Action::Settle(number)),
+            Action::Settle(number) => self.notices.push_back(Notice::Settled(number)),
             Action::Assign { worker, assignment } => self.assign(worker, assignment)?,
             Action::Tell { worker, partition, generation, event } => {
                 if let Some(index) = self.job(worker, partition, generation) {
@@ -344,7 +346,6 @@ impl World {
             }
             ControllerEnd::Failed(error) => Err(error.to_string()),
             ControllerEnd::Fenced { partition, reason } => Err(format!("{partition}: fenced: {reason}")),
-            ControllerEnd::NoWorkers => Err("no workers".to_owned()),
         }
     }
 

@@ -231,6 +231,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether a call of a target has not been answered.
+    pub(crate) fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// Whether a job has the lease of its partition.
     pub(crate) fn is_owner(&self, index: usize) -> bool {
         let job = &self.jobs[index];

@@ -3,6 +3,7 @@
 use onceward_connector::ConnectorError;
 use onceward_engine::EngineError;
 use onceward_engine::stored::LoadError;
+use onceward_protocol::state::PipelineState;
 use onceward_store::StoreError;
 
 /// Why a pipeline cannot start or did not end well. Whatever was committed is safe in every case.
@@ -60,6 +61,39 @@ pub enum RunError {
         pipeline: String,
         /// Where it is stored.
         data_dir: String,
+    },
+    /// The pipeline is not to run.
+    #[error("OW-5512: pipeline {pipeline} does not run: {what}")]
+    NotRunnable {
+        /// The pipeline.
+        pipeline: String,
+        /// Why, and what to type.
+        what: String,
+    },
+    /// Nothing there.
+    #[error(
+        "OW-5513: {0} holds no pipeline; name one that was run from here (`onceward list`), or give --data-dir"
+    )]
+    NoPipeline(String),
+    /// Something that cannot be asked now.
+    #[error("OW-5514: pipeline {pipeline} is {state}: {what}")]
+    NotPossible {
+        /// The pipeline.
+        pipeline: String,
+        /// Where it stands.
+        state: PipelineState,
+        /// Why, and what to type.
+        what: String,
+    },
+    /// The store could not be removed.
+    #[error(
+        "OW-5515: the state in {data_dir} could not be removed: {reason}. Free the cause and reset again"
+    )]
+    Reset {
+        /// Where it is.
+        data_dir: String,
+        /// What the system said.
+        reason: String,
     },
     /// Two sinks that would write to one target.
     #[error(

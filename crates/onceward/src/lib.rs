@@ -52,6 +52,7 @@
 
 pub mod error;
 pub mod harness;
+pub mod offline;
 pub mod prepare;
 pub mod runtime;
 pub mod status;
@@ -61,6 +62,8 @@ pub use onceward_connector::{
     Context, Function, FunctionError, Message, MessageFunction, Parents, ProcessFunction, Registry, Timer,
     TimerKind,
 };
+pub use onceward_engine::controller::Command;
+pub use onceward_protocol::state::{Demand, PipelineState};
 pub use prepare::{Prepared, RunOptions, pipeline, registry};
-pub use runtime::{RunEnd, Running, start};
-pub use status::{ComputationStatus, SinkStatus, SourceStatus, Status};
+pub use runtime::{Remote, RunEnd, Running, start};
+pub use status::{ComputationStatus, JobStatus, LogLine, SinkStatus, SourceStatus, Status};

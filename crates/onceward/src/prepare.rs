@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onceward_connector::{Registry, Sink, SinkContract, Source, StreamShape};
-use onceward_engine::layout::{LAYOUT_KEY, LayoutSource};
+pub(crate) use onceward_engine::layout::LAYOUT_KEY;
+use onceward_engine::layout::LayoutSource;
 use onceward_engine::plan::SinkBehaviour;
 use onceward_engine::{Layout, Plan};
+use onceward_protocol::chain::Head;
 use onceward_protocol::identity::PartitionKind;
-use onceward_protocol::state::PipelineState;
-use onceward_protocol::{Branch, Creation, Generation, PartitionHead, PartitionId};
+use onceward_protocol::state::{Demand, PipelineState, next};
+use onceward_protocol::{Branch, CommitOutcome, Creation, Generation, PartitionHead, PartitionId};
 use onceward_spec::{ManifestInput, Pipeline};
 use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
 
@@ -56,7 +58,9 @@ pub fn pipeline(text: &str, base_dir: &Path, registry: &Registry) -> Result<Pipe
 pub struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
-    pub(crate) layout_owner: LayoutOwner,
+    pub(crate) term: Term,
+    /// Where it goes on from.
+    pub(crate) state: PipelineState,
     pub(crate) sources: Vec<Arc<dyn Source>>,
     pub(crate) sinks: Vec<Arc<dyn Sink>>,
     pub(crate) store: EmbeddedStore,
@@ -67,41 +71,36 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
-/// This run's hold on the layout record.
-pub(crate) struct LayoutOwner {
-    partition: PartitionId,
-    generation: Generation,
-    head: PartitionHead,
+/// This run's hold on the pipeline's record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) generation: Generation,
+    /// The record's last commit.
+    pub(crate) head: Option<Head>,
 }
 
-impl LayoutOwner {
-    fn take(store: &StoreHandle, partition: PartitionId) -> Result<Self, RunError> {
-        let (generation, _) = grant(store, &partition)?;
-        let head = store.head(&partition)?;
-        Ok(LayoutOwner { partition, generation, head })
+impl Term {
+    fn take(store: &StoreHandle, partition: &PartitionId) -> Result<Self, RunError> {
+        let (generation, head) = grant(store, partition)?;
+        Ok(Term { generation, head: head.head })
     }
     /// Writes the record as one epoch of the pipeline's own partition.
-    pub(crate) fn write(&mut self, store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
+    fn write(&mut self, store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
+        let partition = layout.pipeline_partition();
         let mut writes = WriteBatch::default();
         writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
-        let epoch = self.head.head.map_or(0, |head| head.epoch) + 1;
-        let commit = EpochCommit {
-            partition: self.partition.clone(),
-            generation: self.generation,
-            epoch,
-            predecessor: self.head.head,
-            writes,
-        };
-        match store.commit(commit) {
-            onceward_protocol::CommitOutcome::Committed => {
-                self.head = store.head(&self.partition)?;
+        let epoch = self.head.map_or(0, |head| head.epoch) + 1;
+        let (generation, predecessor) = (self.generation, self.head);
+        match store.commit(EpochCommit { partition, generation, epoch, predecessor, writes }) {
+            CommitOutcome::Committed => {
+                self.head = Some(Head { generation, epoch });
                 Ok(())
             }
-            onceward_protocol::CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
+            CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
                 partition: "the pipeline's record".to_owned(),
                 reason: reason.to_string(),
             }),
-            onceward_protocol::CommitOutcome::Unknown => Err(store_failed(store)),
+            CommitOutcome::Unknown => Err(store_failed(store)),
         }
     }
 }
@@ -126,7 +125,7 @@ pub(crate) fn grant(
     let generation =
         Generation { number: head.last_number + 1, nonce: random_u64()?, branch: Branch::default() };
     match store.grant(partition, generation) {
-        onceward_protocol::CommitOutcome::Committed => Ok((generation, store.head(partition)?)),
+        CommitOutcome::Committed => Ok((generation, store.head(partition)?)),
         _ => Err(store_failed(store)),
     }
 }
@@ -170,31 +169,33 @@ impl Prepared {
         let plan = Plan::compile(pipeline, &codecs, &behaviours, registry)?;
         let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
         let handle = store.handle();
-        let (layout, layout_owner, resumed) = match find_layout(&handle)? {
-            Some((layout, partition))
+        let (layout, term, resumed) = match find_layout(&handle)? {
+            Some((layout, _))
                 if !onceward_spec::changes(&layout.canonical, &plan.pipeline, registry).is_empty()
                     && is_untouched(&handle, &layout)? =>
             {
                 check_name(&layout, &plan.pipeline.name)?;
                 // Nothing was computed with the old manifest: the new one takes its place.
                 let layout = new_layout(&plan, &sources, canonical, layout.creation)?;
-                let mut owner = LayoutOwner::take(&handle, partition)?;
-                owner.write(&handle, &layout)?;
-                (layout, owner, false)
+                let mut term = Term::take(&handle, &layout.pipeline_partition())?;
+                term.write(&handle, &layout)?;
+                (layout, term, false)
             }
             Some((layout, partition)) => {
                 check_layout(&layout, &plan.pipeline, registry, &options.data_dir)?;
-                (layout, LayoutOwner::take(&handle, partition)?, true)
+                let term = Term::take(&handle, &partition)?;
+                (layout, term, true)
             }
             None => {
                 let layout = new_layout(&plan, &sources, canonical, creation()?)?;
-                let mut owner = LayoutOwner::take(&handle, layout.pipeline_partition())?;
-                owner.write(&handle, &layout)?;
-                (layout, owner, false)
+                let mut term = Term::take(&handle, &layout.pipeline_partition())?;
+                term.write(&handle, &layout)?;
+                (layout, term, false)
             }
         };
         let warnings = if resumed { ignored_partitions(&layout, &sources) } else { Vec::new() };
-        Ok(Prepared { plan, layout, layout_owner, sources, sinks, store, options, resumed, warnings })
+        let state = may_run(&layout, &options.data_dir)?;
+        Ok(Prepared { plan, layout, term, state, sources, sinks, store, options, resumed, warnings })
     }
 }
 
@@ -239,7 +240,7 @@ fn build_sinks(pipeline: &Pipeline, registry: &Registry) -> Result<Vec<Arc<dyn S
         .collect()
 }
 
-fn find_layout(store: &StoreHandle) -> Result<Option<(Layout, PartitionId)>, RunError> {
+pub(crate) fn find_layout(store: &StoreHandle) -> Result<Option<(Layout, PartitionId)>, RunError> {
     for partition in store.partitions()? {
         if !matches!(partition.kind(), PartitionKind::Pipeline) {
             continue;
@@ -323,10 +324,17 @@ fn check_layout(
             data_dir: data_dir.display().to_string(),
         });
     }
-    if layout.state == PipelineState::Completed {
-        return Err(RunError::Completed { pipeline: name.clone(), data_dir: data_dir.display().to_string() });
+    may_run(layout, data_dir).map(drop)
+}
+
+/// Where a run goes on from, or what to type instead.
+fn may_run(layout: &Layout, data_dir: &Path) -> Result<PipelineState, RunError> {
+    let (pipeline, data_dir) = (layout.pipeline.clone(), data_dir.display().to_string());
+    match (layout.state, next(layout.state, Demand::Run)) {
+        (_, Ok(state)) => Ok(state),
+        (PipelineState::Completed, Err(_)) => Err(RunError::Completed { pipeline, data_dir }),
+        (_, Err(what)) => Err(RunError::NotRunnable { pipeline, what: what.to_owned() }),
     }
-    Ok(())
 }
 
 /// A new random creation.

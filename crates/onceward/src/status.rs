@@ -1,10 +1,17 @@
 //! What a running pipeline tells about itself.
 
 use onceward_protocol::Watermark;
+use onceward_protocol::state::PipelineState;
 
 /// A snapshot of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Status {
+    /// Where the pipeline stands.
+    pub state: PipelineState,
+    /// Version of the layout: grows with every re-cut.
+    pub layout: u32,
+    /// Per partition, in layout order.
+    pub jobs: Vec<JobStatus>,
     /// Per source, in manifest order.
     pub sources: Vec<SourceStatus>,
     /// Per keyed computation, in manifest order.
@@ -13,6 +20,30 @@ pub struct Status {
     pub sinks: Vec<SinkStatus>,
     /// Largest committed epoch of any partition.
     pub epoch: u64,
+}
+
+/// One partition.
+#[derive(Clone, Debug)]
+pub struct JobStatus {
+    /// The partition.
+    pub partition: String,
+    /// The worker that last ran it.
+    pub worker: Option<u32>,
+    /// Messages taken, over the partition's whole life.
+    pub rows_in: u64,
+    /// Last committed epoch.
+    pub epoch: u64,
+}
+
+/// Something that the controller saw or did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogLine {
+    /// Grows by one per line, from 1 in each run.
+    pub number: u64,
+    /// Microseconds since 1970.
+    pub at: i64,
+    /// What.
+    pub text: String,
 }
 
 /// One source.
@@ -35,12 +66,18 @@ pub struct SourceStatus {
 pub struct ComputationStatus {
     /// Name in the manifest.
     pub name: String,
+    /// Key ranges that take messages.
+    pub ranges: usize,
+    /// Ranges that were re-cut and still deliver what they owe.
+    pub retired: usize,
     /// Messages taken, over the pipeline's whole life.
     pub rows_in: u64,
     /// Rows put out.
     pub rows_out: u64,
     /// Late messages, counted and not aggregated.
     pub late: u64,
+    /// Messages whose client-chosen id was too old to judge: not taken.
+    pub expired: u64,
     /// Repeats dropped by this run.
     pub repeats: u64,
     /// Keys held in open windows.
@@ -60,4 +97,6 @@ pub struct SinkStatus {
     pub delivered: u64,
     /// Rows owed to the target.
     pub owed: u64,
+    /// Rows that will not be tried again, over the pipeline's whole life: only at most once.
+    pub dropped: u64,
 }

@@ -20,6 +20,9 @@ pub fn summary(name: &str, end: RunEnd, took: Duration, status: &Status, report:
         RunEnd::Stopped => {
             format!("{name} stopped after {took}, epoch {}; the same command goes on from here", status.epoch)
         }
+        RunEnd::Paused => {
+            format!("{name} ended after {took} while paused; `onceward resume {name}` lets it run again")
+        }
     };
     let mut blocks = vec![first + "\n", sources(status)];
     if !status.computations.is_empty() {

@@ -4,7 +4,7 @@ use onceward_protocol::lease::AbortReason;
 use onceward_protocol::state::{Demand, PipelineState, next};
 use onceward_store::Operation;
 
-use super::{Action, After, Command, Controller, ControllerEnd, Phase, Told};
+use super::{Action, After, Command, Controller, ControllerEnd, Phase, Settling, Told};
 use crate::error::EngineError;
 use crate::job::Event;
 use crate::layout::Layout;
@@ -37,6 +37,7 @@ impl Controller {
             return Ok("stopping: open epochs are finished, sinks confirm".to_owned());
         }
         self.state = state;
+        self.settling = Settling::No;
         if state == PipelineState::Working {
             let resumes = |partition: u32| !self.is_retiring(partition) && !self.has_drained(partition);
             let ended: Vec<u32> = self.ended().filter(|partition| resumes(*partition)).collect();
@@ -125,7 +126,16 @@ impl Controller {
         if !self.draining.is_empty() || self.out.is_some() || !self.waiting.is_empty() {
             return Ok(());
         }
-        self.close(last, out);
+        // A job that was given up may still have a call open.
+        match self.settling {
+            Settling::No => {
+                self.next_settle += 1;
+                self.settling = Settling::Asked(self.next_settle);
+                out.push(Action::Settle(self.next_settle));
+            }
+            Settling::Asked(_) => {}
+            Settling::Done => self.close(last, out),
+        }
         Ok(())
     }
 
@@ -149,6 +159,7 @@ impl Controller {
 
     pub(super) fn closed(&mut self) -> Result<(), ControllerEnd> {
         self.closing = false;
+        self.settling = Settling::No;
         self.stopping = false;
         self.state = self.layout.state;
         for slot in self.slots.values_mut() {

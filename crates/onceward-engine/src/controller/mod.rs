@@ -83,6 +83,8 @@ pub enum Notice {
     Transacted(CommitOutcome),
     /// The answer to [`Action::Load`], in the same order.
     Loaded(Vec<PartitionRows>),
+    /// The answer to [`Action::Settle`].
+    Settled(u64),
     /// A user asks for something.
     Asked {
         /// Carried by the answer.
@@ -113,6 +115,9 @@ pub enum Action {
     Transact(Vec<Operation>),
     /// Read everything that is stored of these partitions.
     Load(Vec<PartitionId>),
+    /// Answer with this number when every call of a target that was made before has ended, whoever made it
+    /// (QUIET-PAUSE).
+    Settle(u64),
     /// Have a worker load a partition and build its job (LOAD-AFTER-GRANT: the grant is durable).
     Assign {
         /// Who.
@@ -195,8 +200,6 @@ pub enum ControllerEnd {
     },
     /// The store does not answer any more (OWN-COMMIT): what is stored counts.
     StoreFailed,
-    /// Every worker is gone.
-    NoWorkers,
 }
 
 /// What a partition's job is doing.
@@ -300,11 +303,21 @@ pub struct Controller {
     stopping: bool,
     /// The last state of all is on its way to the store.
     closing: bool,
+    settling: Settling,
+    next_settle: u64,
     failure: Option<EngineError>,
     loads: Loads,
     next_balance: i64,
     ended: bool,
     now: i64,
+}
+
+/// Whether calls of targets are known to have ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Settling {
+    No,
+    Asked(u64),
+    Done,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -345,6 +358,8 @@ impl Controller {
             recutting_loads: false,
             stopping: false,
             closing: false,
+            settling: Settling::No,
+            next_settle: 0,
             failure: None,
             loads: Loads::default(),
             next_balance: i64::MIN,
@@ -416,6 +431,10 @@ impl Controller {
             Notice::ReadToEnd(partition) => self.read_to_end(partition, out),
             Notice::Transacted(outcome) => self.transacted(outcome, out)?,
             Notice::Loaded(rows) => self.loaded(rows)?,
+            Notice::Settled(number) if self.settling == Settling::Asked(number) => {
+                self.settling = Settling::Done;
+            }
+            Notice::Settled(_) => {}
             Notice::Asked { id, command } => {
                 let answer = self.asked(&command);
                 out.push(Action::Answer { id, answer });

@@ -1,201 +1,60 @@
-//! One thread that begins jobs, hears how they end, and ends the run.
+//! One thread that drives the controller: it hands it what happens and carries out what it asks for.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use onceward_engine::layout::{LayoutPartition, Role};
-use onceward_engine::{Event, Job, JobEnd, JobStats, Layout, Plan, SinkStats};
-use onceward_protocol::Watermark;
-use onceward_protocol::state::PipelineState;
-use onceward_store::EmbeddedStore;
-use onceward_store::service::Histogram;
+use onceward_engine::controller::{Action, Command, Controller, ControllerEnd, Notice};
+use onceward_engine::recut::PartitionRows;
+use onceward_protocol::PartitionId;
+use onceward_protocol::lease::WorkerId;
+use onceward_protocol::state::{Demand, PipelineState};
+use onceward_store::{EmbeddedStore, StoreHandle};
 
-use super::{Notice, Post, RunEnd};
+use super::board::Board;
+use super::clock::Clock;
+use super::routes::Routes;
+use super::targets::TargetWork;
+use super::{Heard, Order, Post, RunEnd};
 use crate::error::RunError;
-use crate::prepare::{LayoutOwner, store_failed};
-use crate::status::{ComputationStatus, SinkStatus, SourceStatus, Status};
+use crate::prepare::store_failed;
 
-/// Partitions of bounded sources that are read at the same time; the others wait their turn, in layout order. Their
-/// lanes hold the watermark until then, so that nothing becomes late by waiting.
-const MAX_ACTIVE_SOURCES: usize = 16;
-
-type Figures = (JobStats, Vec<SinkStats>, Option<(u64, u64)>);
-
-/// Where the workers publish their jobs' figures.
-pub(crate) struct Board {
-    figures: Mutex<Vec<Figures>>,
-    commit_latency: Histogram,
-    partitions: Vec<LayoutPartition>,
-    sources: Vec<String>,
-    keyed: Vec<String>,
-    sinks: Vec<String>,
-}
-
-impl Board {
-    pub(crate) fn new(plan: &Plan, layout: &Layout) -> Self {
-        let partitions = layout.partitions();
-        Board {
-            figures: Mutex::new(vec![(JobStats::default(), Vec::new(), None); partitions.len()]),
-            commit_latency: Histogram::default(),
-            partitions,
-            sources: layout.sources.iter().map(|source| source.name.clone()).collect(),
-            keyed: layout.keyed.iter().map(|keyed| keyed.name.clone()).collect(),
-            sinks: plan.pipeline.sinks.iter().map(|sink| sink.name.clone()).collect(),
-        }
-    }
-    pub(crate) fn commit_latency(&self) -> &Histogram {
-        &self.commit_latency
-    }
-    pub(crate) fn set(&self, number: u32, job: &Job, progress: Option<(u64, u64)>) {
-        let mut figures = self.figures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(figure) = figures.get_mut(number as usize) {
-            *figure = (job.stats(), job.sinks(), progress);
-        }
-    }
-    pub(crate) fn status(&self) -> Status {
-        let figures = self.figures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let mut status = Status {
-            sources: self.sources.iter().map(|name| source_status(name)).collect(),
-            computations: self.keyed.iter().map(|name| computation_status(name)).collect(),
-            sinks: self
-                .sinks
-                .iter()
-                .map(|name| SinkStatus { name: name.clone(), delivered: 0, owed: 0 })
-                .collect(),
-            epoch: figures.iter().map(|(stats, _, _)| stats.epoch).max().unwrap_or(0),
-        };
-        let mut sizes = vec![(0u64, 0u64, true); self.sources.len()];
-        for (partition, (stats, sinks, progress)) in self.partitions.iter().zip(figures) {
-            match &partition.role {
-                Role::Source { source, .. } => {
-                    let total = &mut status.sources[*source];
-                    total.rows += stats.rows_in;
-                    total.partitions += 1;
-                    total.ended += usize::from(stats.watermark == Watermark::END);
-                    match progress {
-                        Some((done, size)) => {
-                            sizes[*source].0 += done;
-                            sizes[*source].1 += size;
-                        }
-                        None => sizes[*source].2 = false,
-                    }
-                }
-                Role::Keyed { keyed, .. } => {
-                    let total = &mut status.computations[*keyed];
-                    total.rows_in += stats.rows_in;
-                    total.rows_out += stats.rows_out;
-                    total.late += stats.late;
-                    total.repeats += stats.repeats;
-                    total.keys += stats.keys;
-                    total.watermark = total.watermark.min(stats.watermark);
-                    total.epoch = total.epoch.max(stats.epoch);
-                }
-            }
-            for sink in sinks {
-                let total = &mut status.sinks[sink.sink as usize];
-                total.delivered += sink.delivered;
-                total.owed += sink.owed;
-            }
-        }
-        for (source, (done, size, known)) in status.sources.iter_mut().zip(sizes) {
-            source.progress = (known && size > 0).then(|| done as f64 / size as f64);
-        }
-        status
-    }
-}
-
-fn source_status(name: &str) -> SourceStatus {
-    SourceStatus { name: name.to_owned(), rows: 0, partitions: 0, ended: 0, progress: None }
-}
-
-fn computation_status(name: &str) -> ComputationStatus {
-    ComputationStatus {
-        name: name.to_owned(),
-        rows_in: 0,
-        rows_out: 0,
-        late: 0,
-        repeats: 0,
-        keys: 0,
-        watermark: Watermark::END,
-        epoch: 0,
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// Keyed jobs finish first, so that what they commit is still acknowledged to the sources.
-    StoppingKeyed,
-    StoppingSources,
-}
+/// The id of commands that nobody waits for.
+const UNASKED: u64 = 0;
 
 /// The coordinating thread.
 pub(crate) struct Coordinator {
-    layout: Layout,
-    owner: LayoutOwner,
-    store: EmbeddedStore,
-    routes: Arc<[Sender<Post>]>,
-    posts: Vec<Sender<Post>>,
-    inbox: Receiver<Notice>,
-    partitions: Vec<LayoutPartition>,
-    waiting: VecDeque<u32>,
-    /// By source: whether it ends by itself. One that does not would never free its turn.
-    bounded: Vec<bool>,
-    live: Vec<bool>,
-    completed: usize,
-    phase: Phase,
+    pub(crate) controller: Controller,
+    pub(crate) store: EmbeddedStore,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) targets: Vec<Sender<TargetWork>>,
+    pub(crate) inbox: Receiver<Heard>,
+    pub(crate) outbox: Sender<Heard>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) wake: i64,
+    /// Who waits for an answer, by the command's id.
+    pub(crate) asking: Vec<(u64, Sender<Result<String, String>>)>,
+    pub(crate) next_ask: u64,
+    pub(crate) workers_gone: u32,
 }
 
 impl Coordinator {
-    pub(crate) fn new(
-        layout: Layout,
-        owner: LayoutOwner,
-        store: EmbeddedStore,
-        routes: Arc<[Sender<Post>]>,
-        posts: Vec<Sender<Post>>,
-        inbox: Receiver<Notice>,
-        bounded: Vec<bool>,
-    ) -> Self {
-        let partitions = layout.partitions();
-        Coordinator {
-            live: vec![true; partitions.len()],
-            waiting: VecDeque::new(),
-            bounded,
-            completed: 0,
-            phase: Phase::Running,
-            layout,
-            owner,
-            store,
-            routes,
-            posts,
-            inbox,
-            partitions,
-        }
-    }
-
     pub(crate) fn run(
         mut self,
         workers: Vec<JoinHandle<()>>,
-        targets: Vec<JoinHandle<()>>,
+        target_threads: Vec<JoinHandle<()>>,
     ) -> Result<RunEnd, RunError> {
-        self.begin();
         let result = self.listen();
-        for post in &self.posts {
-            let _ = post.send(Post::Abandon);
+        for worker in 0..self.routes.workers() {
+            self.routes.post(worker, Post::Abandon);
         }
-        for thread in workers.into_iter().chain(targets) {
+        self.targets.clear();
+        for thread in workers.into_iter().chain(target_threads) {
             let _ = thread.join();
         }
-        let result = match result {
-            Ok(RunEnd::Completed) => {
-                self.layout.state = PipelineState::Completed;
-                let handle = self.store.handle();
-                self.owner.write(&handle, &self.layout).map(|()| RunEnd::Completed)
-            }
-            other => other,
-        };
         let failure = self.store.handle().failure();
         self.store.close();
         match (result, failure) {
@@ -204,90 +63,172 @@ impl Coordinator {
         }
     }
 
-    fn post(&self, number: u32, event: Event) {
-        let _ = self.routes[number as usize].send(Post::Event(number, event));
-    }
-
-    fn begin(&mut self) {
-        let mut active = 0;
-        for partition in &self.partitions {
-            let is_source = matches!(partition.role, Role::Source { source, .. } if self.bounded[source]);
-            if is_source && active >= MAX_ACTIVE_SOURCES {
-                self.waiting.push_back(partition.number);
-                continue;
-            }
-            active += usize::from(is_source);
-            self.post(partition.number, Event::Begin);
-        }
-    }
-
     fn listen(&mut self) -> Result<RunEnd, RunError> {
-        while self.live.contains(&true) {
-            let Ok(notice) = self.inbox.recv() else {
-                return Err(RunError::Thread("all threads are gone".to_owned()));
-            };
-            match notice {
-                Notice::ReadToEnd => {
-                    if let Some(next) = self.waiting.pop_front() {
-                        self.post(next, Event::Begin);
-                    }
+        let mut heard = VecDeque::new();
+        loop {
+            match self.receive(&mut heard) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => heard.push_back(Heard::Notice(Notice::Tick)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RunError::Thread("all threads are gone".to_owned()));
                 }
-                Notice::Ended(number, end) => self.ended(number, end)?,
-                Notice::Stop => self.stop(),
-                Notice::Abandon => return Err(RunError::StoppedEarly),
-                Notice::Panicked(what) => return Err(RunError::Thread(what)),
+            }
+            while let Some(next) = heard.pop_front() {
+                if let Some(end) = self.take(next)? {
+                    return Ok(end);
+                }
             }
         }
-        let all = self.completed == self.partitions.len();
-        Ok(if all { RunEnd::Completed } else { RunEnd::Stopped })
     }
 
-    fn ended(&mut self, number: u32, end: JobEnd) -> Result<(), RunError> {
-        let partition =
-            self.partitions.get(number as usize).map_or_else(String::new, |known| known.id.label());
-        match end {
-            JobEnd::Completed => self.completed += 1,
-            JobEnd::Stopped | JobEnd::Retired | JobEnd::Drained => {}
-            JobEnd::Fenced(reason) => return Err(RunError::Fenced { partition, reason }),
-            JobEnd::Unknown => return Err(store_failed(&self.store.handle())),
-            JobEnd::Failed(error) => return Err(RunError::Engine(error)),
+    /// Everything that has come, heartbeats first: who was heard of in time must not be taken for lost because something
+    /// else took its time.
+    fn receive(&self, heard: &mut VecDeque<Heard>) -> Result<(), RecvTimeoutError> {
+        let wait = u64::try_from(self.wake.saturating_sub(self.clock.now())).unwrap_or(0);
+        let first = self.inbox.recv_timeout(Duration::from_micros(wait))?;
+        let mut others = Vec::new();
+        for next in std::iter::once(first).chain(self.inbox.try_iter()) {
+            match next {
+                beat @ Heard::Notice(Notice::Heartbeat { .. }) => heard.push_back(beat),
+                other => others.push(other),
+            }
         }
-        if let Some(live) = self.live.get_mut(number as usize) {
-            *live = false;
-        }
-        if self.phase == Phase::StoppingKeyed {
-            self.stop_sources_when_due();
-        }
+        heard.extend(others);
         Ok(())
     }
 
-    fn stop(&mut self) {
-        if self.phase != Phase::Running {
-            return;
-        }
-        self.phase = Phase::StoppingKeyed;
-        self.waiting.clear();
-        let keyed = |partition: &&LayoutPartition| matches!(partition.role, Role::Keyed { .. });
-        for partition in self.partitions.iter().filter(keyed) {
-            self.post(partition.number, Event::Stop { drain: false });
-        }
-        self.stop_sources_when_due();
-    }
-
-    fn stop_sources_when_due(&mut self) {
-        let keyed_live = self.partitions.iter().any(|partition| {
-            matches!(partition.role, Role::Keyed { .. }) && self.live[partition.number as usize]
-        });
-        if keyed_live {
-            return;
-        }
-        self.phase = Phase::StoppingSources;
-        for partition in &self.partitions {
-            if matches!(partition.role, Role::Source { .. }) {
-                // One that never began has nothing open: beginning it with the stop ends it at once.
-                self.post(partition.number, Event::Stop { drain: false });
-                self.post(partition.number, Event::Begin);
+    fn take(&mut self, heard: Heard) -> Result<Option<RunEnd>, RunError> {
+        let notice = match heard {
+            Heard::Notice(notice) => notice,
+            Heard::Ask(command, answer) => {
+                self.next_ask += 1;
+                self.asking.push((self.next_ask, answer));
+                Notice::Asked { id: self.next_ask, command }
+            }
+            // Nothing runs that would have to end; it stays paused for the next run.
+            Heard::Stop if self.controller.state() == PipelineState::Paused => {
+                return Ok(Some(RunEnd::Paused));
+            }
+            Heard::Stop => {
+                Notice::Asked { id: UNASKED, command: Command::Demand(Demand::Stop { drain: false }) }
+            }
+            Heard::Abandon => return Err(RunError::StoppedEarly),
+            Heard::WorkerGone(worker, what) => {
+                self.board.log(self.clock.now(), what.clone());
+                self.workers_gone += 1;
+                if self.workers_gone == self.routes.workers() {
+                    return Err(RunError::Thread(format!(
+                        "every worker has ended, the last because: {what}"
+                    )));
+                }
+                Notice::WorkerGone(WorkerId(worker))
+            }
+            Heard::ThreadGone(what) => return Err(RunError::Thread(what)),
+        };
+        let mut actions = Vec::new();
+        self.controller.handle(self.clock.now(), notice, &mut actions);
+        for action in actions {
+            if let Some(end) = self.carry_out(action)? {
+                return Ok(Some(end));
             }
         }
+        self.board.set_state(self.controller.state());
+        Ok(None)
     }
+
+    fn order(&self, worker: WorkerId, order: Order) {
+        self.routes.post(worker.0, Post::Order(order));
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<Option<RunEnd>, RunError> {
+        match action {
+            Action::Transact(operations) => {
+                let outbox = self.outbox.clone();
+                let done = Box::new(move |outcome| {
+                    let _ = outbox.send(Heard::Notice(Notice::Transacted(outcome)));
+                });
+                self.store.handle().submit_transact(operations, done);
+            }
+            Action::Load(partitions) => self.load(partitions)?,
+            Action::Settle(number) => self.settle(number),
+            Action::Assign { worker, assignment } => {
+                self.routes.set(assignment.partition.number, worker.0);
+                self.order(worker, Order::Assign(Box::new(assignment)));
+            }
+            Action::Tell { worker, partition, generation, event } => {
+                self.order(worker, Order::Tell { partition, generation, event });
+            }
+            Action::Drop { worker, partition, generation } => {
+                self.order(worker, Order::Drop { partition, generation });
+            }
+            Action::Renewed { worker, sent_at } => self.order(worker, Order::Renewed { sent_at }),
+            Action::Layout(layout) => {
+                self.board.set_layout(layout.clone());
+                for worker in 0..self.routes.workers() {
+                    self.order(WorkerId(worker), Order::Layout(layout.clone()));
+                }
+            }
+            Action::Wake(at) => self.wake = at,
+            Action::Answer { id, answer } => {
+                if let Some(index) = self.asking.iter().position(|(asked, _)| *asked == id) {
+                    let _ = self.asking.swap_remove(index).1.send(answer);
+                }
+            }
+            Action::Log(happening) => self.board.log(self.clock.now(), happening.to_string()),
+            Action::End(end) => {
+                self.board.set_state(self.controller.layout().state);
+                return self.end(end).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads in a thread of its own: the leases of everything else are renewed meanwhile.
+    fn load(&self, partitions: Vec<PartitionId>) -> Result<(), RunError> {
+        let (store, outbox) = (self.store.handle(), self.outbox.clone());
+        std::thread::Builder::new()
+            .name("recut".to_owned())
+            .spawn(move || {
+                let rows: Result<Vec<PartitionRows>, RunError> =
+                    partitions.iter().map(|partition| read(&store, partition)).collect();
+                let _ = outbox.send(match rows {
+                    Ok(rows) => Heard::Notice(Notice::Loaded(rows)),
+                    Err(error) => Heard::ThreadGone(error.to_string()),
+                });
+            })
+            .map(drop)
+            .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))
+    }
+
+    /// Answers when every call that was handed to a target before has ended (QUIET-PAUSE), whoever asked for it.
+    fn settle(&self, number: u64) {
+        let last = Arc::new(LastOf(self.outbox.clone(), number));
+        for target in &self.targets {
+            let _ = target.send(TargetWork::Settle(last.clone()));
+        }
+    }
+
+    fn end(&self, end: ControllerEnd) -> Result<RunEnd, RunError> {
+        match end {
+            ControllerEnd::Completed => Ok(RunEnd::Completed),
+            ControllerEnd::Stopped => Ok(RunEnd::Stopped),
+            ControllerEnd::Failed(error) => Err(RunError::Engine(error)),
+            ControllerEnd::Fenced { partition, reason } => Err(RunError::Fenced { partition, reason }),
+            ControllerEnd::StoreFailed => Err(store_failed(&self.store.handle())),
+        }
+    }
+}
+
+/// Says that everything is settled when the last holder lets go of it.
+pub(crate) struct LastOf(Sender<Heard>, u64);
+
+impl Drop for LastOf {
+    fn drop(&mut self) {
+        let _ = self.0.send(Heard::Notice(Notice::Settled(self.1)));
+    }
+}
+
+fn read(store: &StoreHandle, partition: &PartitionId) -> Result<PartitionRows, RunError> {
+    let view = store.view(partition)?;
+    Ok(PartitionRows::read(view.head(), |table, visit| view.scan(table, visit))?)
 }

@@ -1,52 +1,89 @@
 //! The real driver: threads that step jobs, read sources, call targets and talk to the store.
 //!
-//! Each job lives on one worker thread. Messages between jobs of one worker never leave it; the others
-//! go over channels whose length is bounded by the lanes' own windows (`LANE_WINDOW`).
+//! Each job lives on one worker thread, as the controller says. Messages between jobs of one worker never leave it; the
+//! others go over channels whose length is bounded by the lanes' own windows (`LANE_WINDOW`).
 
+mod board;
+mod clock;
 mod coordinator;
+mod loader;
 mod rate;
+mod routes;
+mod slot;
 mod targets;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use onceward_engine::layout::Role;
-use onceward_engine::{Event, JobEnd};
-use onceward_protocol::{Mutants, SinkIdentity};
-
+use onceward_engine::controller::{Assignment, Command, Controller, ControllerConfig, Notice};
+use onceward_engine::{Event, Job, JobEnd, LaneMessage, Layout};
+use onceward_protocol::{Generation, Mutants};
 use onceward_store::StoreHandle;
 use onceward_store::service::{Histogram, Stats};
 
 use crate::error::RunError;
-use crate::prepare::{Prepared, grant, random_u64};
-use crate::status::Status;
-use coordinator::{Board, Coordinator};
+use crate::prepare::{Prepared, random_u64};
+use crate::status::{LogLine, Status};
+use board::Board;
+use clock::Clock;
+use coordinator::Coordinator;
+use loader::Loader;
+use routes::Routes;
 use targets::{TargetThread, TargetWork};
-use worker::{Slot, Worker};
+use worker::{Surroundings, Worker};
+
+/// A worker that is not heard of for so long is lost, microseconds.
+const LEASE_US: i64 = 15_000_000;
+/// How often a worker says that it is there.
+const HEARTBEAT_US: i64 = 500_000;
+/// Between two looks at the loads.
+const BALANCE_US: i64 = 2_000_000;
+/// Messages in that time below which there is nothing to spread.
+const IDLE_LOAD: u64 = 20_000;
+/// Partitions of bounded sources that are read at the same time.
+const MAX_ACTIVE_SOURCES: usize = 16;
 
 /// What a worker thread receives.
 pub(crate) enum Post {
-    /// For one job.
-    Event(u32, Event),
+    /// For the job of a partition, whichever that is.
+    Lane(u32, LaneMessage),
+    /// For one very job.
+    Answer { partition: u32, uid: u64, event: Event },
+    /// From the controller.
+    Order(Order),
+    /// From the worker's loader.
+    Built(Box<Assignment>, Result<Box<Job>, JobEnd>),
     /// End at once, wherever you are.
     Abandon,
 }
 
+/// What the controller wants of a worker.
+pub(crate) enum Order {
+    Assign(Box<Assignment>),
+    Tell { partition: u32, generation: Generation, event: Event },
+    Drop { partition: u32, generation: Generation },
+    Layout(Arc<Layout>),
+    Renewed { sent_at: i64 },
+}
+
 /// What the coordinator receives.
-pub(crate) enum Notice {
-    /// A job has ended.
-    Ended(u32, JobEnd),
-    /// A source partition has been read to its end, so that another may be opened.
-    ReadToEnd,
+pub(crate) enum Heard {
+    /// For the controller.
+    Notice(Notice),
+    /// A user asks for something.
+    Ask(Command, Sender<Result<String, String>>),
     /// Stop cleanly.
     Stop,
     /// Stop at once.
     Abandon,
-    /// A thread of ours panicked.
-    Panicked(String),
+    /// A worker thread panicked.
+    WorkerGone(u32, String),
+    /// Another thread of ours cannot go on.
+    ThreadGone(String),
 }
 
 /// How a run ended.
@@ -56,13 +93,15 @@ pub enum RunEnd {
     Completed,
     /// Stopped on request; the next run goes on from here.
     Stopped,
+    /// Stopped while it was paused: it stays paused until somebody resumes it.
+    Paused,
 }
 
 /// A run in progress.
 pub struct Running {
     board: Arc<Board>,
     store: StoreHandle,
-    notices: Sender<Notice>,
+    heard: Sender<Heard>,
     end: Receiver<Result<RunEnd, RunError>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,13 +119,21 @@ impl Running {
     pub fn store_stats(&self) -> Stats {
         self.store.stats()
     }
+    /// What the controller saw and did, after line `after`; 0 for everything that is kept.
+    pub fn log_lines(&self, after: u64) -> Vec<LogLine> {
+        self.board.lines(after)
+    }
+    /// Somebody who can ask for things while the run goes on.
+    pub fn remote(&self) -> Remote {
+        Remote { board: self.board.clone(), heard: self.heard.clone() }
+    }
     /// Asks for a clean stop: finish the open epochs, flush and confirm the sinks, commit.
     pub fn stop(&self) {
-        let _ = self.notices.send(Notice::Stop);
+        let _ = self.heard.send(Heard::Stop);
     }
     /// Ends at once; what is committed is safe and the next run takes up the rest.
     pub fn abandon(&self) {
-        let _ = self.notices.send(Notice::Abandon);
+        let _ = self.heard.send(Heard::Abandon);
     }
     /// Waits up to `timeout` for the end.
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<RunEnd, RunError>> {
@@ -104,107 +151,145 @@ impl Running {
     }
 }
 
-/// Grants every partition, loads what is stored of it, and starts the threads.
+/// Asks a run for things, and looks at it, from any thread.
+#[derive(Clone)]
+pub struct Remote {
+    board: Arc<Board>,
+    heard: Sender<Heard>,
+}
+
+impl Remote {
+    /// Asks for something. Answers what comes of it, or why nothing does; that the run is over is an error, too.
+    pub fn ask(&self, command: Command) -> Result<String, String> {
+        let over = |_| "the run is over".to_owned();
+        let (answer, answered) = channel();
+        self.heard.send(Heard::Ask(command, answer)).map_err(|_| "the run is over".to_owned())?;
+        answered.recv().map_err(over)?
+    }
+    /// Current figures.
+    pub fn status(&self) -> Status {
+        self.board.status()
+    }
+    /// What the controller saw and did, after line `after`; 0 for everything that is kept.
+    pub fn log_lines(&self, after: u64) -> Vec<LogLine> {
+        self.board.lines(after)
+    }
+}
+
+/// Starts a controller and its workers.
 pub fn start(prepared: Prepared) -> Result<Running, RunError> {
-    let Prepared { plan, layout, layout_owner, sources, sinks, store, options, .. } = prepared;
+    let Prepared { plan, layout, term, state, sources, sinks, store, options, .. } = prepared;
     let handle = store.handle();
-    let partitions = layout.partitions();
-    let workers = options.workers.clamp(1, partitions.len().max(1));
-    let (notices, inbox) = channel();
+    let workers = options.workers.clamp(1, 256) as u32;
+    let mut numbers = BTreeMap::new();
+    for partition in layout.partitions() {
+        numbers.insert(partition.number, handle.head(&partition.id)?.last_number);
+    }
+    let config = ControllerConfig {
+        lease_us: LEASE_US,
+        balance_us: BALANCE_US,
+        active_sources: MAX_ACTIVE_SOURCES,
+        bounded: sources.iter().map(|source| source.facts().bounded).collect(),
+        idle_load: IDLE_LOAD,
+        strays: 0,
+        mutants: Mutants::NONE,
+    };
+    let plan = Arc::new(plan);
+    let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state));
+    let controller = Controller::new(
+        plan.clone(),
+        layout,
+        term.generation,
+        term.head,
+        &numbers,
+        state,
+        config,
+        random_u64()?,
+    );
+    // One clock for all workers, so that their epochs close together.
+    let clock = Arc::new(Clock::new());
+    let (heard, inbox) = channel();
     let (posts, mailboxes): (Vec<Sender<Post>>, Vec<Receiver<Post>>) =
         (0..workers).map(|_| channel()).unzip();
-    let routes: Arc<[Sender<Post>]> =
-        partitions.iter().map(|partition| posts[partition.number as usize % workers].clone()).collect();
-    let board = Arc::new(Board::new(&plan, &layout));
+    let routes = Arc::new(Routes::new(posts));
 
     let mut target_threads = Vec::new();
-    let mut target_queues: Vec<Sender<TargetWork>> = Vec::new();
+    let mut targets: Vec<Sender<TargetWork>> = Vec::new();
     for (number, sink) in sinks.iter().enumerate() {
-        let spec = &plan.pipeline.sinks[number];
-        let identities = partitions
-            .iter()
-            .filter(|partition| plan.sinks_of(&partition.role).contains(&(number as u32)))
-            .map(|partition| {
-                let identity = SinkIdentity {
-                    pipeline: plan.pipeline.name.clone(),
-                    sink: spec.name.clone(),
-                    partition: partition.id.clone(),
-                    partition_slug: layout.slug(partition),
-                };
-                (partition.number, identity)
-            })
-            .collect();
         let (queue, work) = channel();
-        target_queues.push(queue);
-        let thread = TargetThread { sink: sink.clone(), identities, work, routes: routes.clone() };
-        target_threads.push(spawn(&format!("sink-{number}"), notices.clone(), move || thread.run())?);
+        targets.push(queue);
+        let thread = TargetThread { sink: sink.clone(), work, routes: routes.clone() };
+        let gone = |what| Heard::ThreadGone(what);
+        target_threads.push(spawn(&format!("sink-{number}"), heard.clone(), gone, move || thread.run())?);
     }
-
-    // One clock for all workers, so that their epochs close together.
-    let started = std::time::Instant::now();
     let rate = options.rate.map(rate::Rate::new).map(Arc::new);
-    let mut slots: Vec<Vec<Slot>> = (0..workers).map(|_| Vec::new()).collect();
-    for partition in &partitions {
-        let (generation, head) = grant(&handle, &partition.id)?;
-        let stored = worker::load(&handle, &partition.id, head)?;
-        let job = plan.job(&layout, partition, generation, stored, random_u64()?, Mutants::NONE)?;
-        board.set(partition.number, &job, None);
-        let source = match &partition.role {
-            Role::Source { source, name } => Some((sources[*source].clone(), name.clone())),
-            Role::Keyed { .. } => None,
-        };
-        slots[partition.number as usize % workers].push(Slot::new(partition.number, job, source));
-    }
-    let mut worker_threads = Vec::new();
-    for (index, (slots, mailbox)) in slots.into_iter().zip(mailboxes).enumerate() {
-        let worker = Worker::new(
-            slots,
+    let mut threads = Vec::new();
+    for (id, mailbox) in (0..workers).zip(mailboxes) {
+        let gone = move |what| Heard::WorkerGone(id, what);
+        let (loader, work) = channel();
+        let loading =
+            Loader { worker: id, plan: plan.clone(), store: handle.clone(), work, routes: routes.clone() };
+        threads.push(spawn(&format!("loader-{id}"), heard.clone(), gone, move || loading.run())?);
+        let worker = Worker::new(Surroundings {
+            id,
+            plan: plan.clone(),
+            sources: sources.clone(),
             mailbox,
-            routes.clone(),
-            target_queues.clone(),
-            handle.clone(),
-            notices.clone(),
-            board.clone(),
-            rate.clone(),
-            started,
-        );
-        worker_threads.push(spawn(&format!("worker-{index}"), notices.clone(), move || worker.run())?);
+            routes: routes.clone(),
+            targets: targets.clone(),
+            loader,
+            store: handle.clone(),
+            heard: heard.clone(),
+            board: board.clone(),
+            rate: rate.clone(),
+            clock: clock.clone(),
+        });
+        threads.push(spawn(&format!("worker-{id}"), heard.clone(), gone, move || worker.run())?);
     }
-    drop(target_queues);
 
     let (answer, end) = channel();
-    let bounded = sources.iter().map(|source| source.facts().bounded).collect();
-    let coordinator = Coordinator::new(layout, layout_owner, store, routes, posts, inbox, bounded);
+    let coordinator = Coordinator {
+        controller,
+        store,
+        routes,
+        targets,
+        inbox,
+        outbox: heard.clone(),
+        board: board.clone(),
+        wake: clock.now(),
+        clock,
+        asking: Vec::new(),
+        next_ask: 0,
+        workers_gone: 0,
+    };
     let thread = std::thread::Builder::new()
         .name("coordinator".to_owned())
         .spawn(move || {
-            let result = coordinator.run(worker_threads, target_threads);
+            let result = coordinator.run(threads, target_threads);
             let _ = answer.send(result);
         })
         .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))?;
-    Ok(Running { board, store: handle, notices, end, thread: Some(thread) })
+    Ok(Running { board, store: handle, heard, end, thread: Some(thread) })
 }
 
 /// Starts a thread that reports its own panic.
 fn spawn(
     name: &str,
-    notices: Sender<Notice>,
+    heard: Sender<Heard>,
+    gone: impl FnOnce(String) -> Heard + Send + 'static,
     body: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, RunError> {
-    struct Report(Sender<Notice>, String);
-    impl Drop for Report {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                let _ = self.0.send(Notice::Panicked(format!("thread {} panicked", self.1)));
-            }
-        }
-    }
-    let report = Report(notices, name.to_owned());
+    let thread = name.to_owned();
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            let _report = report;
-            body();
+            // What a panic leaves behind is never looked at again: a worker's jobs are replaced.
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            if let Err(payload) = panic {
+                let text = payload.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                let _ = heard.send(gone(format!("thread {thread} panicked: {text}")));
+            }
         })
         .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))
 }

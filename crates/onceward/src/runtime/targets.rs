@@ -2,56 +2,76 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use onceward_connector::{Sink, TargetError, Writer};
 use onceward_engine::{Event, TargetAnswer, TargetCall};
 use onceward_protocol::SinkIdentity;
 
 use super::Post;
+use super::coordinator::LastOf;
+use super::routes::Routes;
 
-/// One call to make.
-pub(crate) struct TargetWork {
+/// Whose call it is, and who gets the answer.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) worker: u32,
     pub(crate) partition: u32,
-    pub(crate) sink: u32,
-    pub(crate) call: TargetCall,
+    /// The job.
+    pub(crate) uid: u64,
+    pub(crate) identity: Arc<SinkIdentity>,
+}
+
+/// What the thread of a sink is asked to do.
+pub(crate) enum TargetWork {
+    /// Make a call.
+    Call { caller: Caller, sink: u32, call: TargetCall },
+    /// The job has ended: its writer is not needed any more.
+    Forget(u64),
+    /// Let go of this: what was asked before is done.
+    Settle(Arc<LastOf>),
 }
 
 /// The thread of one sink.
 pub(crate) struct TargetThread {
     pub(crate) sink: Arc<dyn Sink>,
-    pub(crate) identities: BTreeMap<u32, SinkIdentity>,
     pub(crate) work: Receiver<TargetWork>,
-    pub(crate) routes: Arc<[Sender<Post>]>,
+    pub(crate) routes: Arc<Routes>,
 }
 
 impl TargetThread {
-    /// Works until every worker has gone.
+    /// Works until everybody who could ask has gone.
     pub(crate) fn run(self) {
-        let mut writers: BTreeMap<u32, Writer> = BTreeMap::new();
-        while let Ok(TargetWork { partition, sink, call }) = self.work.recv() {
-            let answer = self.call(&mut writers, partition, call);
-            let _ =
-                self.routes[partition as usize].send(Post::Event(partition, Event::Target { sink, answer }));
+        let mut writers: BTreeMap<u64, Writer> = BTreeMap::new();
+        while let Ok(work) = self.work.recv() {
+            match work {
+                TargetWork::Call { caller, sink, call } => {
+                    let answer = self.call(&mut writers, &caller, call);
+                    let event = Event::Target { sink, answer };
+                    let Caller { worker, partition, uid, .. } = caller;
+                    self.routes.post(worker, Post::Answer { partition, uid, event });
+                }
+                TargetWork::Forget(uid) => drop(writers.remove(&uid)),
+                TargetWork::Settle(last) => drop(last),
+            }
         }
     }
 
     fn call(
         &self,
-        writers: &mut BTreeMap<u32, Writer>,
-        partition: u32,
+        writers: &mut BTreeMap<u64, Writer>,
+        caller: &Caller,
         call: TargetCall,
     ) -> Result<TargetAnswer, TargetError> {
-        let writer = match writers.entry(partition) {
+        let writer = match writers.entry(caller.uid) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(self.sink.writer(&self.identities[&partition]).map_err(TargetError::Definite)?)
+                entry.insert(self.sink.writer(&caller.identity).map_err(TargetError::Definite)?)
             }
         };
         apply(writer, call)
     }
 }
-
 /// Makes one call.
 fn apply(writer: &mut Writer, call: TargetCall) -> Result<TargetAnswer, TargetError> {
     match (writer, call) {
