@@ -22,6 +22,20 @@ pub struct Status {
     pub epoch: u64,
 }
 
+impl Default for Status {
+    fn default() -> Self {
+        Status {
+            state: PipelineState::Working,
+            layout: 0,
+            jobs: Vec::new(),
+            sources: Vec::new(),
+            computations: Vec::new(),
+            sinks: Vec::new(),
+            epoch: 0,
+        }
+    }
+}
+
 /// One partition.
 #[derive(Clone, Debug)]
 pub struct JobStatus {
