@@ -120,9 +120,7 @@ impl LaneOut {
         self.credit_below = LANE_WINDOW;
         self.sent = frontier;
         self.acked = self.acked.max(frontier);
-        self.entries.clear();
-        self.bytes.clear();
-        self.watermarks.clear();
+        self.discard();
         true
     }
     /// Takes an acknowledgement of the open session.
@@ -169,6 +167,12 @@ impl LaneOut {
             Some((_, last)) if *last == watermark => {}
             _ => self.watermarks.push((index, watermark)),
         }
+    }
+    /// Drops what was built and not sent: it is computed again.
+    pub fn discard(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+        self.watermarks.clear();
     }
     /// Sends what was built, with the promise that it is everything through `through`.
     pub fn flush(&mut self, through: Frontier, out: &mut Vec<Request>) {

@@ -184,8 +184,12 @@ impl Plan {
     pub fn stage(&self, role: &Role) -> u32 {
         match role {
             Role::Source { .. } => 0,
-            Role::Keyed { keyed, .. } => self.stages.get(*keyed).copied().unwrap_or(1),
+            Role::Keyed { keyed, .. } => self.stage_of(*keyed),
         }
+    }
+    /// As [`Plan::stage`], of a keyed computation by its number.
+    pub fn stage_of(&self, keyed: usize) -> u32 {
+        self.stages.get(keyed).copied().unwrap_or(1)
     }
     /// The sinks whose outbox a partition with this role has.
     pub fn sinks_of(&self, role: &Role) -> &[u32] {

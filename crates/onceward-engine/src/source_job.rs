@@ -1,6 +1,7 @@
 //! The job of one source partition: reads, runs the fused steps, feeds lanes and its own sinks, and
 //! moves the partition's finished place (CONTIGUOUS-PROGRESS).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onceward_connector::{Read, ReadLimits, RecordBatch};
@@ -35,6 +36,9 @@ const MAX_OPEN_PLACES: usize = 4096;
 /// ordinal is a multiple of this, and at the partition's end: places that depend on the rows alone, never on how
 /// reads were cut, so that a re-sent lane repeats them and no result depends on timing.
 const WATERMARK_EVERY: u64 = 256;
+/// Rows per lane that are worth a batch: what a batch costs on its way is shared by so many, whatever the number of
+/// lanes.
+const ROWS_PER_BATCH: u64 = 256;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
 
@@ -69,6 +73,8 @@ struct FusedGroup {
 struct Out {
     /// Empty if the source is materialised.
     groups: Vec<FusedGroup>,
+    /// Where each lane is: its group, and its place there.
+    by_key: BTreeMap<LaneKey, (usize, usize)>,
     /// Per group: the watermark that closes another window of its consumer.
     boundaries: Vec<i64>,
     exchange: Exchange,
@@ -114,7 +120,16 @@ impl Out {
         self.groups.iter_mut().flat_map(|group| group.lanes.iter_mut())
     }
     fn lane(&mut self, key: LaneKey) -> Option<&mut LaneOut> {
-        self.lanes_mut().find(|lane| lane.key() == key)
+        let (group, place) = *self.by_key.get(&key)?;
+        self.groups.get_mut(group)?.lanes.get_mut(place)
+    }
+    fn index_lanes(&mut self) {
+        let lanes = self.groups.iter().enumerate();
+        self.by_key = lanes
+            .flat_map(|(group, fused)| {
+                fused.lanes.iter().enumerate().map(move |(place, lane)| (lane.key(), (group, place)))
+            })
+            .collect();
     }
 }
 
@@ -156,6 +171,9 @@ pub struct SourceJob {
     rows_read: u64,
     /// Rows read by this job.
     load: u64,
+    /// Rows that lie in lanes and are not sent yet, and when they are at the latest.
+    unsent: u64,
+    flush_at: i64,
     clock: EpochClock,
     begun: bool,
     ending: Ending,
@@ -188,7 +206,7 @@ impl SourceJob {
             .collect();
         let outboxed = frontier.max(stored.outboxed);
         let (refers, owes_rows) = outputs.kinds();
-        Ok(SourceJob {
+        let mut job = SourceJob {
             scratch: plan.tree.scratch(),
             stores: owes_rows || !exchange.is_empty(),
             refers,
@@ -198,6 +216,7 @@ impl SourceJob {
                 boundaries: vec![i64::MIN; consumers.len()],
                 exchange,
                 groups,
+                by_key: BTreeMap::new(),
                 outputs,
                 outboxed,
                 row: 0,
@@ -213,13 +232,17 @@ impl SourceJob {
             counters: stored.counters,
             rows_read: 0,
             load: 0,
+            unsent: 0,
+            flush_at: i64::MAX,
             clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             ending: Ending::No,
             ended: false,
             ledger,
             plan,
-        })
+        };
+        job.out.index_lanes();
+        Ok(job)
     }
 
     /// Rows that this job has read.
@@ -300,6 +323,7 @@ impl SourceJob {
             LaneOut::rewire(&mut group.lanes, wiring.keys(), finished, own, out);
             group.routing = wiring.routing();
         }
+        self.out.index_lanes();
     }
 
     /// Up to where rows have been read and handed on; the next read goes on from here.
@@ -347,9 +371,10 @@ impl SourceJob {
             return Ok(());
         }
         match read {
-            Ok(Read::Batch { batch, token }) => self.batch(&batch, token, out),
+            Ok(Read::Batch { batch, token }) => self.batch(now, &batch, token, out),
             Ok(Read::Idle) => {
                 self.reading = Reading::Idle(now.saturating_add(IDLE_PAUSE_US));
+                self.send(out);
                 Ok(())
             }
             Ok(Read::End) => {
@@ -363,6 +388,8 @@ impl SourceJob {
                     rows: self.rows_read,
                     end: true,
                 });
+                self.unsent = 0;
+                self.flush_at = i64::MAX;
                 for lane in self.out.lanes_mut() {
                     lane.watermark(Watermark::END);
                     lane.flush(Frontier::END, out);
@@ -383,7 +410,13 @@ impl SourceJob {
         }
     }
 
-    fn batch(&mut self, batch: &RecordBatch, token: Vec<u8>, out: &mut Vec<Request>) -> Result<(), JobEnd> {
+    fn batch(
+        &mut self,
+        now: i64,
+        batch: &RecordBatch,
+        token: Vec<u8>,
+        out: &mut Vec<Request>,
+    ) -> Result<(), JobEnd> {
         for record in batch.records() {
             if record.position <= self.out.position && self.out.position != Position::ORIGIN {
                 return Err(self.broken(
@@ -419,9 +452,6 @@ impl SourceJob {
         }
         let position = self.out.position;
         let through = Frontier::through(position);
-        for lane in self.out.lanes_mut() {
-            lane.flush(through, out);
-        }
         if through > self.out.outboxed {
             self.out.exchange.through(through);
         }
@@ -437,7 +467,26 @@ impl SourceJob {
             rows: self.rows_read,
             end: false,
         });
+        if self.unsent == 0 {
+            self.flush_at = now.saturating_add(self.plan.limits.interval_us / 2);
+        }
+        self.unsent += batch.records().len() as u64;
+        if self.unsent >= self.out.by_key.len() as u64 * ROWS_PER_BATCH {
+            self.send(out);
+        }
         Ok(())
+    }
+
+    /// Sends what lies in the lanes.
+    fn send(&mut self, out: &mut Vec<Request>) {
+        // With a rewind ahead a lane may lack rows that the others have had.
+        if self.unsent == 0 || self.rewind {
+            return;
+        }
+        self.unsent = 0;
+        self.flush_at = i64::MAX;
+        let through = Frontier::through(self.out.position);
+        self.out.lanes_mut().for_each(|lane| lane.flush(through, out));
     }
 
     /// Puts the watermark on the lanes of each consumer for which it closes another window, or on all.
@@ -477,6 +526,9 @@ impl SourceJob {
         if !self.begun {
             return Ok(());
         }
+        if self.flush_at <= now || self.ending != Ending::No {
+            self.send(out);
+        }
         self.finish_progress();
         self.close_epoch(now, out);
         self.out.exchange.poll(out);
@@ -498,7 +550,7 @@ impl SourceJob {
         if self.ledger.has_room() {
             wake = wake.min(self.clock.due(self.wants_commit(now).0));
         }
-        out.push(Request::Wake(wake.max(now + 1)));
+        out.push(Request::Wake(wake.min(self.flush_at).max(now + 1)));
         Ok(())
     }
 
@@ -609,6 +661,10 @@ impl SourceJob {
             self.out.boundaries.fill(i64::MIN);
             self.out.disorder = BoundedDisorder::new(self.plan.disorder_us, point.max_event_time);
             self.rewind = false;
+            // What lies in the lanes and was not sent is read again.
+            self.out.lanes_mut().for_each(LaneOut::discard);
+            self.unsent = 0;
+            self.flush_at = i64::MAX;
             if point.end {
                 self.reading = Reading::Ready;
                 return self.read(now, Ok(Read::End), out);

@@ -214,7 +214,7 @@ impl Controller {
 
     fn end_job(&mut self, partition: u32, told: Told, event: Event, out: &mut Vec<Action>) {
         let Some(slot) = self.slots.get_mut(&partition) else { return };
-        if slot.told != Told::Nothing {
+        if slot.told >= told {
             return;
         }
         let begun = std::mem::replace(&mut slot.begun, true);
@@ -270,18 +270,11 @@ impl Controller {
         let hopeless = self.failure.is_some();
         let due = self.running(|partition| hopeless || Some(stage_of(partition)) == first);
         for partition in due {
-            if hopeless && let Some(slot) = self.slots.get_mut(&partition) {
-                let waits = std::mem::replace(&mut slot.told, Told::Halt) != Told::Halt;
-                let begun = std::mem::replace(&mut slot.begun, true);
-                if waits {
-                    self.tell(partition, Told::Halt, Event::Stop { drain: false }, out);
-                    if !begun {
-                        self.tell(partition, Told::Nothing, Event::Begin, out);
-                    }
-                }
+            if hopeless {
+                self.end_job(partition, Told::Stop, Event::Stop { drain: false }, out);
                 continue;
             }
-            self.end_job(partition, Told::Stop, Event::Stop { drain: true }, out);
+            self.end_job(partition, Told::Drain, Event::Stop { drain: true }, out);
         }
     }
 }

@@ -237,11 +237,14 @@ struct Slot {
     fenced_at: Option<i64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a job was asked to do; each asks for more than the ones before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Told {
     Nothing,
+    Drain,
     Stop,
     Halt,
+    /// It ends soon, and its successor is told what holds then.
     Retire,
 }
 

@@ -4,6 +4,7 @@
 //! have is read, and one transaction moves it and writes the new layout (RECUT-ATOMIC). A retired parent gets a job of
 //! its own once more, until its outbox is empty and that is recorded (ANCESTOR-GATE); then it leaves the layout.
 
+use onceward_protocol::lease::AbortReason;
 use onceward_protocol::recut::Recut;
 use onceward_protocol::state::PipelineState;
 use onceward_protocol::{Generation, PartitionId};
@@ -221,9 +222,30 @@ impl Controller {
                 }
             }
         }
+        self.wake_consumers(recutting.keyed, out);
         let ranges = self.layout.keyed[recutting.keyed].live().count();
         let computation = self.layout.keyed[recutting.keyed].name.clone();
         out.push(Action::Log(Happening::RecutDone { computation, ranges, layout: version }));
+    }
+
+    /// A consumer that had completed gets lanes of producers that are new to it: another job takes them.
+    fn wake_consumers(&mut self, keyed: usize, out: &mut Vec<Action>) {
+        let stage = self.plan.stage_of(keyed);
+        let behind = |slot: &super::Slot| {
+            slot.phase == Phase::Completed && self.plan.stage(&slot.partition.role) > stage
+        };
+        let woken: Vec<u32> =
+            self.slots.iter().filter(|(_, slot)| behind(slot)).map(|(partition, _)| *partition).collect();
+        for partition in woken {
+            if let Some(lease) = self.leases.get(partition).copied() {
+                let (worker, generation) = (lease.worker, lease.generation);
+                out.push(Action::Drop { worker, partition, generation });
+            }
+            self.abort(partition, AbortReason::Recut, out);
+            if let Some(slot) = self.slots.get_mut(&partition) {
+                slot.phase = Phase::Waiting;
+            }
+        }
     }
 
     /// A retired range has nothing left to deliver, and that is recorded.

@@ -23,16 +23,28 @@ pub fn watermark(watermark: Watermark) -> String {
     match watermark {
         Watermark::NONE => "-".to_owned(),
         Watermark::END => "end".to_owned(),
-        Watermark(us) => {
-            let nanos = u32::try_from(us.rem_euclid(1_000_000) * 1000).unwrap_or(0);
-            let Some(time) = Timestamp::new(us.div_euclid(1_000_000), nanos) else {
-                return format!("{us}us");
-            };
-            let mut out = Vec::new();
-            time.write(&mut out);
-            String::from_utf8_lossy(&out).into_owned()
-        }
+        Watermark(us) => time(us, us.rem_euclid(1_000_000)),
     }
+}
+
+/// When something happened, from microseconds since 1970: RFC 3339 in UTC with milliseconds, always as wide.
+pub fn moment(us: i64) -> String {
+    let milliseconds = us.rem_euclid(1_000_000) / 1000;
+    let whole = time(us, 0);
+    match whole.strip_suffix('Z') {
+        Some(seconds) => format!("{seconds}.{milliseconds:03}Z"),
+        None => whole,
+    }
+}
+
+fn time(us: i64, fraction_us: i64) -> String {
+    let nanos = u32::try_from(fraction_us * 1000).unwrap_or(0);
+    let Some(time) = Timestamp::new(us.div_euclid(1_000_000), nanos) else {
+        return format!("{us}us");
+    };
+    let mut out = Vec::new();
+    time.write(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// `54%`.
@@ -71,6 +83,13 @@ mod tests {
         assert_eq!(watermark(Watermark(1_357_034_400_000_000)), "2013-01-01T10:00:00Z");
         assert_eq!(watermark(Watermark(-500_000)), "1969-12-31T23:59:59.5Z");
         assert_eq!(watermark(Watermark(i64::MIN + 1)), "-9223372036854775807us");
+    }
+
+    #[test]
+    fn a_moment_has_three_digits_behind_the_second() {
+        assert_eq!(moment(1_357_034_400_000_000), "2013-01-01T10:00:00.000Z");
+        assert_eq!(moment(1_357_034_400_012_999), "2013-01-01T10:00:00.012Z");
+        assert_eq!(moment(-1_000), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]
