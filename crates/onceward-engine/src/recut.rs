@@ -98,11 +98,13 @@ pub struct Child<'a> {
     pub generation: Generation,
 }
 
-/// The commits of one step: each parent gives up what moves, each child begins with what is its own.
+/// The commits of one step: each parent gives up what moves, each child begins with what is its own. `lanes` are the
+/// stored names of the lanes of the newest layout: what a parent has of any other is of a producer that is gone.
 pub fn commits(
     operator: &OperatorSpec,
     parents: &[Parent<'_>],
     children: &[Child<'_>],
+    lanes: &BTreeSet<Vec<u8>>,
     mutants: Mutants,
 ) -> Result<Vec<EpochCommit>, EngineError> {
     let stored: Vec<Stored> =
@@ -129,7 +131,7 @@ pub fn commits(
         removals.push(parent.rows.follow(parent.partition, parent.generation, removal));
     }
     for (child, writes) in children.iter().zip(&mut writes) {
-        inherit_lanes(child, parents, &stored, writes, mutants);
+        inherit_lanes(child, parents, &stored, lanes, writes, mutants);
         inherit_clock(&stored, writes);
     }
     if let Some(first) = writes.first_mut() {
@@ -164,22 +166,27 @@ fn key_hash(operator: &OperatorSpec, table: TableId, key: &[u8]) -> Option<u64> 
     Some(routing_hash(group))
 }
 
-/// DEFAULT-DENY: a child takes the largest layout version of its parents, and that version's lanes.
+/// DEFAULT-DENY: a child takes the largest layout version of its parents, and that version's lanes. Rows alone do not
+/// tell which those are, because a lane of which nothing was taken has none: a lane that only a parent of an older version
+/// has a row of is one of them if its producer is in the newest layout still.
 fn inherit_lanes(
     child: &Child<'_>,
     parents: &[Parent<'_>],
     stored: &[Stored],
+    lanes: &BTreeSet<Vec<u8>>,
     writes: &mut WriteBatch,
     mutants: Mutants,
 ) {
     let overlapping =
         || parents.iter().zip(stored).filter(|(parent, _)| parent.range.range.overlaps(child.range));
-    let version_of = |parent: &Parent<'_>, stored: &Stored| stored.version.unwrap_or(parent.range.version);
-    let version = overlapping().map(|(parent, stored)| version_of(parent, stored)).max().unwrap_or_default();
+    let version = overlapping()
+        .map(|(parent, stored)| stored.version.unwrap_or(parent.range.version))
+        .max()
+        .unwrap_or_default();
     writes.put(TableId::META, version_key(), &encode_count(u64::from(version)));
     let keys: BTreeSet<&Vec<u8>> = overlapping()
-        .filter(|(parent, stored)| version_of(parent, stored) == version)
         .flat_map(|(_, stored)| stored.lanes.keys())
+        .filter(|key| lanes.contains(*key))
         .collect();
     for key in keys {
         let states: Vec<(KeyRange, Option<&LaneState>)> =

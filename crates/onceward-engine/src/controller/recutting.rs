@@ -4,6 +4,8 @@
 //! have is read, and one transaction moves it and writes the new layout (RECUT-ATOMIC). A retired parent gets a job of
 //! its own once more, until its outbox is empty and that is recorded (ANCESTOR-GATE); then it leaves the layout.
 
+use std::collections::BTreeSet;
+
 use onceward_protocol::lease::AbortReason;
 use onceward_protocol::recut::Recut;
 use onceward_protocol::state::PipelineState;
@@ -14,6 +16,7 @@ use super::{Action, After, Controller, ControllerEnd, Happening, Loading, Phase,
 use crate::job::Event;
 use crate::layout::{LayoutRange, Role};
 use crate::recut::{Child, Parent, PartitionRows, commits, delivered};
+use crate::stored::lane_key;
 
 /// A step of re-cutting that is under way.
 #[derive(Debug)]
@@ -199,12 +202,22 @@ impl Controller {
             })
             .collect();
         let operator = self.plan.operator(recutting.keyed);
-        let writes = commits(operator, &parents, &children, self.config.mutants)?;
+        let lanes = self.lanes_into(&recutting.parents);
+        let writes = commits(operator, &parents, &children, &lanes, self.config.mutants)?;
         let grants = children.iter().map(|child| Operation::Grant(child.partition.clone(), child.generation));
         let operations = grants.chain(writes.into_iter().map(Operation::Commit)).collect();
         self.nonces = nonces;
         self.queue(operations, Some(layout), After::Recut);
         Ok(())
+    }
+
+    /// The stored names of the lanes that lead into these partitions.
+    fn lanes_into(&self, partitions: &[u32]) -> BTreeSet<Vec<u8>> {
+        let slots = partitions.iter().filter_map(|partition| self.slots.get(partition));
+        slots
+            .flat_map(|slot| self.plan.wiring(&self.layout, &slot.partition).producers)
+            .map(|lane| lane_key(&lane.stream, &lane.producer))
+            .collect()
     }
 
     pub(super) fn recut_done(&mut self, out: &mut Vec<Action>) {

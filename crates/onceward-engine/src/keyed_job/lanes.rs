@@ -42,7 +42,10 @@ impl KeyedJob {
     /// The layout version is durable: lanes that it brought are taken from now on.
     pub(super) fn admit(&mut self, entering: Vec<LanePlan>, out: &mut Vec<Request>) {
         self.entering -= entering.len();
-        for lane in entering {
+        // One that the layout has retired meanwhile has nothing stored that would have to go.
+        let producers = &self.producers;
+        let stays = |lane: &LanePlan| producers.iter().any(|known| known.key == lane.key);
+        for lane in entering.into_iter().filter(stays).collect::<Vec<_>>() {
             self.lanes.push(LaneIn::new(lane.key, lane_key(&lane.stream, &lane.producer), None));
             self.plans.push(lane);
         }
