@@ -168,6 +168,10 @@ impl LaneOut {
             _ => self.watermarks.push((index, watermark)),
         }
     }
+    /// Bytes built and not sent.
+    pub fn gathered_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
     /// Drops what was built and not sent: it is computed again.
     pub fn discard(&mut self) {
         self.entries.clear();

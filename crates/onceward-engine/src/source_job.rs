@@ -39,6 +39,10 @@ const WATERMARK_EVERY: u64 = 256;
 /// Rows per lane that are worth a batch: what a batch costs on its way is shared by so many, whatever the number of
 /// lanes.
 const ROWS_PER_BATCH: u64 = 256;
+/// Bytes per lane that are worth one, whatever their rows.
+const BYTES_PER_BATCH: u64 = 32 << 10;
+/// To so few lanes every read is sent at once: its rows are worth a batch to each.
+const FEW_LANES: usize = 16;
 /// Pause before asking an idle source again.
 const IDLE_PAUSE_US: i64 = 50_000;
 
@@ -174,6 +178,8 @@ pub struct SourceJob {
     /// Rows that lie in lanes and are not sent yet, and when they are at the latest.
     unsent: u64,
     flush_at: i64,
+    /// Something was read, acknowledged or confirmed since the finished place was looked for.
+    stirred: bool,
     clock: EpochClock,
     begun: bool,
     ending: Ending,
@@ -234,6 +240,7 @@ impl SourceJob {
             load: 0,
             unsent: 0,
             flush_at: i64::MAX,
+            stirred: true,
             clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             ending: Ending::No,
@@ -285,6 +292,7 @@ impl SourceJob {
     }
 
     fn take(&mut self, now: i64, event: Event, out: &mut Vec<Request>) -> Result<(), JobEnd> {
+        self.stirred |= matches!(event, Event::Read { .. } | Event::Lane(_) | Event::Target { .. });
         match event {
             Event::Begin => {
                 self.begun = true;
@@ -471,7 +479,10 @@ impl SourceJob {
             self.flush_at = now.saturating_add(self.plan.limits.interval_us / 2);
         }
         self.unsent += batch.records().len() as u64;
-        if self.unsent >= self.out.by_key.len() as u64 * ROWS_PER_BATCH {
+        let lanes = self.out.by_key.len();
+        let bytes = || self.out.lanes().map(LaneOut::gathered_bytes).sum::<u64>();
+        let few = lanes <= FEW_LANES || self.unsent >= lanes as u64 * ROWS_PER_BATCH;
+        if few || bytes() >= lanes as u64 * BYTES_PER_BATCH {
             self.send(out);
         }
         Ok(())
@@ -529,7 +540,7 @@ impl SourceJob {
         if self.flush_at <= now || self.ending != Ending::No {
             self.send(out);
         }
-        self.finish_progress();
+        self.finish_progress(now);
         self.close_epoch(now, out);
         self.out.exchange.poll(out);
         let mut wake = self.out.outputs.poll(now, out)?.unwrap_or(i64::MAX);
@@ -548,14 +559,24 @@ impl SourceJob {
         }
         // Without room the commit's answer wakes the job.
         if self.ledger.has_room() {
-            wake = wake.min(self.clock.due(self.wants_commit(now).0));
+            wake = wake.min(self.clock.due(self.stirred || self.wants_commit(now).0));
         }
         out.push(Request::Wake(wake.min(self.flush_at).max(now + 1)));
         Ok(())
     }
 
-    /// The finished place is the minimum over every lane and every sink.
-    fn finish_progress(&mut self) {
+    /// The finished place is the minimum over every lane and every sink. It is looked for when it is needed: not with
+    /// every acknowledgement of every lane.
+    fn finish_progress(&mut self, now: i64) {
+        let ends = self.ending != Ending::No || self.reading == Reading::Ended;
+        let full = self.progress.open() >= MAX_OPEN_PLACES / 2
+            || self.out.outputs.is_full()
+            || self.out.outputs.wants_commit().1
+            || self.out.exchange.is_full();
+        if !(self.stirred && (ends || full || self.clock.due(true) <= now)) {
+            return;
+        }
+        self.stirred = false;
         let lanes = self.out.lanes().map(LaneOut::acked);
         let sinks = self.stores.then_some(self.out.outboxed);
         // By reference: below the first row that its target has not confirmed.
