@@ -78,6 +78,12 @@ pub enum LaneMessage {
     },
     /// Producer to consumer: messages.
     Batch(Box<LaneBatch>),
+    /// Producer to consumer: after everything sent so far nothing has come for a while (`idleAfter`), so that the lane
+    /// must not hold the watermark until the next batch.
+    Idle {
+        /// The session.
+        session: Session,
+    },
     /// Consumer to producer: batches below this sequence number have left my queue.
     Credit {
         /// The session.
@@ -100,6 +106,7 @@ impl LaneMessage {
         match self {
             LaneMessage::Invite { lane, .. } | LaneMessage::Hello { lane, .. } => *lane,
             LaneMessage::Open { session, .. }
+            | LaneMessage::Idle { session }
             | LaneMessage::Credit { session, .. }
             | LaneMessage::Ack { session, .. } => session.lane,
             LaneMessage::Batch(batch) => batch.session.lane,

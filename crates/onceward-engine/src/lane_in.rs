@@ -32,6 +32,8 @@ pub struct LaneIn {
     pub committed: Frontier,
     /// Whether taken or watermark moved since the last epoch was closed.
     pub dirty: bool,
+    /// Nothing has come for a while: what has is taken, and the lane follows the others' watermark.
+    idle: bool,
     /// The layout has retired the producer: the lane goes with the next epoch.
     pub leaving: bool,
 }
@@ -52,6 +54,7 @@ impl LaneIn {
             committed: state.taken,
             state,
             dirty: false,
+            idle: false,
             leaving: false,
         }
     }
@@ -77,6 +80,7 @@ impl LaneIn {
         }
         let session = Session { lane: self.key, producer, consumer, nonce };
         self.gate.open(session);
+        self.idle = false;
         self.queue.clear();
         self.cursor = 0;
         self.watermark_cursor = 0;
@@ -88,6 +92,7 @@ impl LaneIn {
     pub fn receive(&mut self, batch: Box<LaneBatch>, mutants: Mutants) -> Verdict {
         let verdict = self.gate.judge(batch.session, batch.sequence, mutants);
         if verdict == Verdict::Accept {
+            self.idle = false;
             self.queue.push_back(batch);
         }
         verdict
@@ -131,6 +136,14 @@ impl LaneIn {
     pub fn remove(&self, writes: &mut WriteBatch) {
         writes.delete(TableId::META, &self.stored_key);
         writes.delete(TableId::META, &subs_key(&self.stored_key));
+    }
+    /// The producer says that nothing has come for a while.
+    pub fn rest(&mut self, session: Session) {
+        self.idle |= self.gate.session() == Some(session);
+    }
+    /// Whether the lane waits for a source that brings nothing, and everything that it brought is taken.
+    pub fn is_idle(&self) -> bool {
+        self.idle && self.queue.is_empty()
     }
     /// Whether something is queued.
     pub fn has_input(&self) -> bool {

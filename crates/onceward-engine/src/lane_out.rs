@@ -76,7 +76,7 @@ impl LaneOut {
             }
             LaneMessage::Ack { session, frontier } => drop(self.acknowledge(*session, *frontier)),
             LaneMessage::Credit { session, below } => self.credit(*session, *below),
-            LaneMessage::Hello { .. } | LaneMessage::Batch(_) => {}
+            LaneMessage::Hello { .. } | LaneMessage::Batch(_) | LaneMessage::Idle { .. } => {}
         }
         None
     }
@@ -171,6 +171,12 @@ impl LaneOut {
     /// Bytes built and not sent.
     pub fn gathered_bytes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+    /// Tells the consumer that nothing has come for a while. Before the session is open there is nobody to tell.
+    pub fn rest(&self, out: &mut Vec<Request>) {
+        if let Some(session) = self.session {
+            out.push(Request::Lane { to: self.key.consumer, message: LaneMessage::Idle { session } });
+        }
     }
     /// Drops what was built and not sent: it is computed again.
     pub fn discard(&mut self) {

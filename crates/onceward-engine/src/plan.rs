@@ -137,7 +137,6 @@ impl Plan {
         behaviours: &[SinkBehaviour],
         registry: &Registry,
     ) -> Result<Plan, EngineError> {
-        refuse_what_is_missing(&pipeline)?;
         let streams = stream_names(&pipeline);
         let mut sources = Vec::new();
         for (source, codec) in pipeline.sources.iter().zip(codecs) {
@@ -286,6 +285,7 @@ impl Plan {
                     materialised: spec.materialise,
                     sinks: self.sink_plans(&part.sinks, !spec.materialise, mutants),
                     disorder_us: part.disorder_us,
+                    idle_after_us: spec.event_time.as_ref().and_then(|time| time.idle_after_us),
                     limits,
                     replay_check: self.pipeline.replay_check,
                 };
@@ -340,28 +340,6 @@ fn stages(keyed: &[KeyedPart]) -> Vec<u32> {
         }
     }
     stages
-}
-
-/// What manifests can say and this engine cannot do yet is refused, never done in another way.
-fn refuse_what_is_missing(pipeline: &Pipeline) -> Result<(), EngineError> {
-    for source in &pipeline.sources {
-        if source.event_time.as_ref().is_some_and(|time| time.idle_after_us.is_some()) {
-            return Err(EngineError::Plan(format!(
-                "source {} sets eventTime.idleAfter, which this version cannot do yet; without it a silent partition holds windows back",
-                source.name
-            )));
-        }
-    }
-    for computation in &pipeline.computations {
-        let Some(keyed) = &computation.keyed else { continue };
-        if keyed.min_partitions != keyed.partitions || keyed.max_partitions != keyed.partitions {
-            return Err(EngineError::Plan(format!(
-                "computation {} sets minPartitions or maxPartitions; this version does not split or merge by load yet, so both must be {}",
-                computation.name, keyed.partitions
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Sources, computations and the streams of late rows, in manifest order.

@@ -62,6 +62,8 @@ pub struct SourceJobPlan {
     pub sinks: Vec<SinkPlan>,
     /// `outOfOrderness`, microseconds.
     pub disorder_us: i64,
+    /// `idleAfter`, microseconds: a partition that brings nothing for so long holds no watermark.
+    pub idle_after_us: Option<i64>,
     /// When epochs close.
     pub limits: EpochLimits,
     /// Every so many rows one is computed twice; 0 for none.
@@ -178,6 +180,9 @@ pub struct SourceJob {
     /// Rows that lie in lanes and are not sent yet, and when they are at the latest.
     unsent: u64,
     flush_at: i64,
+    /// When the last row came, and whether the consumers know that none has for a while.
+    last_row_at: i64,
+    rests: bool,
     /// Something was read, acknowledged or confirmed since the finished place was looked for.
     stirred: bool,
     clock: EpochClock,
@@ -241,6 +246,8 @@ impl SourceJob {
             unsent: 0,
             flush_at: i64::MAX,
             stirred: true,
+            last_row_at: i64::MIN,
+            rests: false,
             clock: EpochClock::new(plan.limits.interval_us),
             begun: false,
             ending: Ending::No,
@@ -296,6 +303,7 @@ impl SourceJob {
         match event {
             Event::Begin => {
                 self.begun = true;
+                self.last_row_at = now;
                 self.clock.restart(now);
                 let producer = self.ledger.generation();
                 self.out.lanes().for_each(|lane| lane.hello(producer, out));
@@ -349,12 +357,15 @@ impl SourceJob {
         let own = self.ledger.generation();
         let key = message.lane();
         if self.plan.materialised {
+            self.rests &= !matches!(message, LaneMessage::Open { .. });
             self.out.exchange.lane(&message, own, out);
             return;
         }
         let stands = self.read_frontier();
         let Some(lane) = self.out.lane(key) else { return };
         let opened = lane.take(&message, own, out);
+        // Who comes later has not heard that the partition rests.
+        self.rests &= opened.is_none();
         if opened.is_some_and(|from| from < stands || self.reading == Reading::Seek) {
             self.rewind = true;
         }
@@ -383,6 +394,7 @@ impl SourceJob {
             Ok(Read::Idle) => {
                 self.reading = Reading::Idle(now.saturating_add(IDLE_PAUSE_US));
                 self.send(out);
+                self.rest(now, out);
                 Ok(())
             }
             Ok(Read::End) => {
@@ -479,6 +491,8 @@ impl SourceJob {
             self.flush_at = now.saturating_add(self.plan.limits.interval_us / 2);
         }
         self.unsent += batch.records().len() as u64;
+        self.last_row_at = now;
+        self.rests = false;
         let lanes = self.out.by_key.len();
         let bytes = || self.out.lanes().map(LaneOut::gathered_bytes).sum::<u64>();
         let few = lanes <= FEW_LANES || self.unsent >= lanes as u64 * ROWS_PER_BATCH;
@@ -486,6 +500,16 @@ impl SourceJob {
             self.send(out);
         }
         Ok(())
+    }
+
+    /// Lets the consumers go on without this partition, once nothing has come for `idleAfter`.
+    fn rest(&mut self, now: i64, out: &mut Vec<Request>) {
+        let Some(limit) = self.plan.idle_after_us else { return };
+        if !self.rests && now.saturating_sub(self.last_row_at) >= limit {
+            self.rests = true;
+            self.out.lanes().for_each(|lane| lane.rest(out));
+            self.out.exchange.lanes().for_each(|lane| lane.rest(out));
+        }
     }
 
     /// Sends what lies in the lanes.

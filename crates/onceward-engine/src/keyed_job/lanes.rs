@@ -19,8 +19,25 @@ impl KeyedJob {
     /// A lane that joins has said nothing yet and holds the watermark; what was promised before stays promised.
     pub(super) fn move_effective(&mut self) {
         if self.joining.is_empty() && self.entering == 0 && !self.retired {
+            self.follow();
             let minimum = Watermark::min_over(self.lanes.iter().map(|lane| lane.state.watermark));
             self.effective = self.effective.max(minimum);
+        }
+    }
+
+    /// Idle lanes take over the watermark of the others: what comes on them later is judged by it, after a restart as
+    /// well. Lanes that have ended say nothing about time; while all others are idle too, time stands still.
+    fn follow(&mut self) {
+        if !self.lanes.iter().any(LaneIn::is_idle) {
+            return;
+        }
+        let speaks = |lane: &&LaneIn| !lane.is_idle() && lane.state.watermark != Watermark::END;
+        let Some(others) = self.lanes.iter().filter(speaks).map(|lane| lane.state.watermark).min() else {
+            return;
+        };
+        for lane in self.lanes.iter_mut().filter(|lane| lane.is_idle() && lane.state.watermark < others) {
+            lane.state.watermark = others;
+            lane.dirty = true;
         }
     }
 
@@ -119,6 +136,10 @@ impl KeyedJob {
                     lane.open(producer, own, self.nonces.next_u64(), out);
                 }
             }
+            LaneMessage::Idle { session } => {
+                lane.rest(session);
+                self.move_effective();
+            }
             _ => {}
         }
     }
@@ -137,7 +158,8 @@ impl KeyedJob {
         if watermark <= lane.state.watermark {
             return;
         }
-        let was_minimum = lane.state.watermark <= self.effective;
+        let was_minimum = lane.state.watermark <= self.effective || self.lanes.iter().any(LaneIn::is_idle);
+        let lane = &mut self.lanes[index];
         lane.state.watermark = watermark;
         lane.dirty = true;
         if was_minimum {

@@ -10,6 +10,7 @@ use crate::fused::StepFailure;
 use crate::ids::Ids;
 use crate::job::{JobEnd, Request};
 use crate::lane::LaneBatch;
+use crate::lane_in::LaneIn;
 use crate::operator::Operator;
 use crate::process::Clocks;
 use crate::windows::{Refused, Taken};
@@ -94,6 +95,10 @@ impl KeyedJob {
         }
         self.epoch_bytes += batch.bytes.len() as u64;
         self.lanes[index].finish_head(&batch, out);
+        // One that speaks again is followed by those that rest, whether its watermark moved or not.
+        if self.lanes.iter().any(LaneIn::is_idle) {
+            self.move_effective();
+        }
         Ok(())
     }
 

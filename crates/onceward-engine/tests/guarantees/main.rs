@@ -11,6 +11,8 @@ mod crashes;
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod manifest;
 #[cfg(test)]
 mod shelf;

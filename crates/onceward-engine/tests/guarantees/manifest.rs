@@ -113,6 +113,12 @@ impl Manifest {
         self.partitions.push(partitions);
         self
     }
+    /// The last source's partitions hold no watermark after so much silence.
+    pub fn idle_after(mut self, micros: Option<i64>) -> Self {
+        let source = self.pipeline.sources.last_mut().unwrap();
+        source.event_time.as_mut().unwrap().idle_after_us = micros;
+        self
+    }
     /// The last source gives records of this codec.
     pub fn codec(mut self, codec: Codec) -> Self {
         *self.codecs.last_mut().unwrap() = codec;
