@@ -6,12 +6,16 @@ use crate::failure::Failure;
 
 /// Prints text on standard output. A reader that has gone wants no more of it, which is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_on(text).map(drop)
+}
+
+/// The same, for what has no end of its own: answers whether anybody still reads.
+pub fn print_on(text: &str) -> Result<bool, Failure> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Write { path: "standard output".into(), source: error })
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Write { path: "standard output".into(), source: error }),
     }
 }
 

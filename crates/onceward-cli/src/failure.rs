@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::console;
+use crate::control::ControlError;
 
 /// Why a command did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum Failure {
     /// A run failed. The text is the library's, with the manifest's line.
     #[error("{0}")]
     Run(String),
+    /// A command to a pipeline did not succeed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// A run was ended before its clean stop was done.
     #[error("{0}")]
     Interrupted(String),
@@ -53,6 +57,7 @@ impl Failure {
         match self {
             Failure::Refused | Failure::Unreadable { .. } => 2,
             Failure::Exists { .. } | Failure::Write { .. } | Failure::Signals(_) | Failure::Run(_) => 1,
+            Failure::Control(error) => error.exit_code(),
             Failure::Interrupted(_) => 130,
         }
     }

@@ -24,6 +24,8 @@ pub struct LayoutSource {
     pub creation: Creation,
     /// The connector's partition names, in the order they were found.
     pub partitions: Vec<String>,
+    /// Number of the first of them; the others follow. Given by [`Layout::new`] and [`Layout::add_source`].
+    pub first: u32,
 }
 
 /// One key range of a computation.
@@ -132,17 +134,40 @@ impl Layout {
             creation,
             pipeline,
             version: 1,
-            next_number: sources.iter().map(|source| source.partitions.len() as u32).sum(),
+            next_number: 0,
             canonical,
-            sources,
+            sources: Vec::new(),
             keyed: Vec::new(),
             state: PipelineState::Working,
             delivered: BTreeMap::new(),
         };
+        sources.into_iter().for_each(|source| layout.add_source(source));
         for (name, count) in keyed {
             layout.add_keyed(name, count);
         }
         layout
+    }
+    /// Adds a source.
+    pub fn add_source(&mut self, source: LayoutSource) {
+        let first = self.next_number;
+        self.next_number += source.partitions.len() as u32;
+        self.sources.push(LayoutSource { first, ..source });
+    }
+    /// The same layout with its parts in the order of these names, as a manifest has them; parts that are not named are
+    /// left out, names that it does not have are skipped.
+    #[must_use]
+    pub fn in_order_of<'a>(
+        mut self,
+        sources: impl IntoIterator<Item = &'a str>,
+        keyed: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let known = std::mem::take(&mut self.sources);
+        let find = |name: &str| known.iter().find(|source| source.name == name).cloned();
+        self.sources = sources.into_iter().filter_map(find).collect();
+        let known = std::mem::take(&mut self.keyed);
+        let find = |name: &str| known.iter().find(|keyed| keyed.name == name).cloned();
+        self.keyed = keyed.into_iter().filter_map(find).collect();
+        self
     }
     /// Adds a keyed computation of `count` equal ranges, created by the current version.
     pub fn add_keyed(&mut self, name: &str, count: u32) {
@@ -213,14 +238,14 @@ impl Layout {
     pub fn partitions(&self) -> Vec<LayoutPartition> {
         let mut all = Vec::new();
         for (index, source) in self.sources.iter().enumerate() {
-            for name in &source.partitions {
+            for (name, number) in source.partitions.iter().zip(source.first..) {
                 let kind = PartitionKind::Source {
                     source: source.name.clone(),
                     creation: source.creation,
                     name: name.clone(),
                 };
                 all.push(LayoutPartition {
-                    number: all.len() as u32,
+                    number,
                     id: PartitionId::new(self.creation, kind),
                     role: Role::Source { source: index, name: name.clone() },
                 });
@@ -276,6 +301,7 @@ impl Layout {
             out.extend_from_slice(&source.creation.0.to_be_bytes());
             put_varint(&mut out, source.partitions.len() as u64);
             source.partitions.iter().for_each(|name| put_str(&mut out, name));
+            put_varint(&mut out, u64::from(source.first));
         }
         put_varint(&mut out, self.keyed.len() as u64);
         for keyed in &self.keyed {
@@ -337,14 +363,18 @@ fn number(input: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(input.varint()?).ok()
 }
 
-fn decode_sources(input: &mut Reader<'_>) -> Option<Vec<LayoutSource>> {
+fn decode_sources(input: &mut Reader<'_>, record: u8) -> Option<Vec<LayoutSource>> {
     let mut sources = Vec::new();
+    let mut next = 0;
     for _ in 0..input.varint()? {
         let name = input.str()?.to_owned();
         let creation = Creation(u128::from_be_bytes(input.array()?));
         let count = input.varint()?;
         let partitions = (0..count).map(|_| input.str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
-        sources.push(LayoutSource { name, creation, partitions });
+        // Before version 3 sources were numbered one after the other.
+        let first = if record > 2 { number(input)? } else { next };
+        next = first + partitions.len() as u32;
+        sources.push(LayoutSource { name, creation, partitions, first });
     }
     Some(sources)
 }
@@ -354,7 +384,7 @@ fn decode_v1(input: &mut Reader<'_>) -> Option<Layout> {
     let creation = Creation(u128::from_be_bytes(input.array()?));
     let pipeline = input.str()?.to_owned();
     let canonical = input.str()?.to_owned();
-    let sources = decode_sources(input)?;
+    let sources = decode_sources(input, 1)?;
     let mut layout = Layout::new(creation, pipeline, canonical, sources, []);
     layout.state = state;
     for _ in 0..input.varint()? {
@@ -373,7 +403,7 @@ fn decode_ranges(input: &mut Reader<'_>, record: u8) -> Option<Layout> {
     let version = number(input)?;
     let next_number = number(input)?;
     let canonical = input.str()?.to_owned();
-    let sources = decode_sources(input)?;
+    let sources = decode_sources(input, record)?;
     let mut keyed = Vec::new();
     for _ in 0..input.varint()? {
         let name = input.str()?.to_owned();

@@ -29,6 +29,7 @@ pub mod output;
 pub mod plan;
 pub mod process;
 pub mod recut;
+pub mod respec;
 pub mod source_job;
 pub mod stored;
 pub mod window_state;

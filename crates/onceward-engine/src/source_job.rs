@@ -664,9 +664,14 @@ impl SourceJob {
     fn may_read(&self) -> bool {
         match self.ending {
             Ending::No => true,
-            Ending::Stop { drain: true } => self.needed_from() < self.furthest(),
+            Ending::Stop { drain: true } => !self.has_caught_up() || self.needed_from() < self.furthest(),
             Ending::Stop { drain: false } | Ending::Halt | Ending::Retire => false,
         }
+    }
+    /// Whether this job has read as far as every consumer has committed: one that goes on after a crash stands behind.
+    fn has_caught_up(&self) -> bool {
+        let furthest = self.furthest();
+        self.out.lanes().all(|lane| lane.is_open() && lane.acked() <= furthest)
     }
     /// Up to where this job has ever read.
     fn furthest(&self) -> Frontier {
@@ -747,6 +752,6 @@ impl SourceJob {
     /// Whether everything that was read is committed by whoever takes it, and that is recorded.
     fn is_drained(&self) -> bool {
         let read = self.furthest();
-        self.out.exchange.is_drained() && self.finished() == read && self.recorded == read
+        self.has_caught_up() && self.out.exchange.is_drained() && self.finished() == read && self.recorded == read
     }
 }

@@ -40,6 +40,18 @@ pub fn is_input_row(key: &[u8]) -> bool {
     matches!(key.first(), Some(&(LANE | SUBS | VERSION | CLOCK | COUNTERS | ID_COUNTERS)))
 }
 
+/// The sink that a row is about; `None` for a row that is about none.
+pub fn sink_of_row(table: TableId, key: &[u8]) -> Option<String> {
+    match table {
+        TableId::OUTBOX => Reader::new(key).str().map(str::to_owned),
+        TableId::META => match key.first()? {
+            &(CURSOR | TAKEN | REFERENCE | LOSS | BORDERS) => sink_of(key),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The key of a lane's frontier.
 pub fn lane_key(stream: &str, producer: &PartitionId) -> Vec<u8> {
     let mut key = vec![LANE];

@@ -186,6 +186,7 @@ pub fn run_seed(seed: u64, settings: Settings) -> Result<Report, Box<Violation>>
         name: "rows".to_owned(),
         creation: Creation(random.next_u128()),
         partitions: (0..sources).map(|partition| partition.to_string()).collect(),
+        first: 0,
     };
     let creation = Creation(random.next_u128());
     let layout = Layout::new(

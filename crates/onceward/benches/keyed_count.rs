@@ -43,7 +43,8 @@ fn main() {
 /// One run to the end. Throughput is what counts unpaced, commit latency when there is time to breathe.
 fn measure(dir: &Path, name: &str, messages: u64, rate: Option<u64>) {
     let pipeline = manifest(dir, name);
-    let options = RunOptions { data_dir: dir.join(name).join("store"), workers: 2, rate };
+    let options =
+        RunOptions { data_dir: dir.join(name).join("store"), workers: 2, rate, reset: Default::default() };
     let prepared = Prepared::new(pipeline, &registry(), options).unwrap();
     let probe = Probe::start(&dir.join(name));
     let cpu_before = cpu_seconds();

@@ -45,7 +45,7 @@ pub enum RunError {
         wanted: String,
     },
     /// The manifest changed in a way that would reinterpret stored state.
-    #[error("OW-5502: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back, or start over: remove {data_dir} and what the sinks have written, or give a renamed pipeline (metadata.name) another --data-dir and other outputs", changes.join("\n  "))]
+    #[error("OW-5502: the manifest has changed since this pipeline first started, and what is stored was computed with the old one:\n  {}\nPut it back; or give the part another name, so that it starts anew beside what is stored; or drop its state on purpose with --reset NAME. To start all over, `onceward reset` the pipeline ({data_dir}) and remove what its sinks have written", changes.join("\n  "))]
     Changed {
         /// Where it is stored.
         data_dir: String,
@@ -54,7 +54,7 @@ pub enum RunError {
     },
     /// The pipeline has already delivered everything.
     #[error(
-        "OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, remove its data directory {data_dir} and what its sinks have written"
+        "OW-5503: pipeline {pipeline} has already completed: all of its bounded input was delivered. To run it again from the start, type `onceward reset {pipeline}` (it removes {data_dir}) and remove what its sinks have written"
     )]
     Completed {
         /// The pipeline.
@@ -69,6 +69,24 @@ pub enum RunError {
         pipeline: String,
         /// Why, and what to type.
         what: String,
+    },
+    /// A change that needs a stop with drain before it.
+    #[error("OW-5516: the manifest has changed in a way that needs a stop with drain before it:\n  {}\nWith the manifest as it was, {reason}. Run that one, let `onceward stop` drain it, and run this one then", changes.join("\n  "))]
+    UnderWay {
+        /// One line per change.
+        changes: Vec<String>,
+        /// What is not finished.
+        reason: String,
+    },
+    /// `--reset` of something that is not there.
+    #[error(
+        "OW-5517: --reset {name}: there is no source, computation or sink of that name; there are: {known}"
+    )]
+    NothingToReset {
+        /// What was named.
+        name: String,
+        /// What there is.
+        known: String,
     },
     /// Nothing there.
     #[error(

@@ -34,7 +34,7 @@
 //! registry.add_function("number", Function::process(|_| Ok(Number)));
 //! let folder = tempfile::tempdir()?;
 //! let pipeline = onceward::pipeline(manifest, folder.path(), &registry)?;
-//! let options = onceward::RunOptions { data_dir: folder.path().join("state"), workers: 2, rate: None };
+//! let options = onceward::RunOptions { data_dir: folder.path().join("state"), workers: 2, rate: None, reset: Default::default() };
 //! let prepared = onceward::Prepared::new(pipeline, &registry, options)?;
 //! let mut running = onceward::start(prepared)?;
 //! let end = running.wait(std::time::Duration::from_secs(60)).ok_or("still running")??;
@@ -54,6 +54,7 @@ pub mod error;
 pub mod harness;
 pub mod offline;
 pub mod prepare;
+mod respec;
 pub mod runtime;
 pub mod status;
 

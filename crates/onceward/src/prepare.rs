@@ -1,5 +1,6 @@
 //! From a validated manifest to a plan with a layout in an open store.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use onceward_spec::{ManifestInput, Pipeline};
 use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
 
 use crate::error::RunError;
+use crate::respec::{self, Wanted};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct RunOptions {
     pub workers: usize,
     /// At most this many rows a second over all sources; `None` for no limit.
     pub rate: Option<u64>,
+    /// Sources, computations and sinks whose state is dropped on purpose before the run.
+    pub reset: BTreeSet<String>,
 }
 
 /// Every connector of this build.
@@ -80,17 +84,21 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    fn take(store: &StoreHandle, partition: &PartitionId) -> Result<Self, RunError> {
+    pub(crate) fn take(store: &StoreHandle, partition: &PartitionId) -> Result<Self, RunError> {
         let (generation, head) = grant(store, partition)?;
         Ok(Term { generation, head: head.head })
+    }
+    /// What the record's next commit is.
+    pub(crate) fn next(&self) -> Head {
+        Head { generation: self.generation, epoch: self.head.map_or(0, |head| head.epoch) + 1 }
     }
     /// Writes the record as one epoch of the pipeline's own partition.
     fn write(&mut self, store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
         let partition = layout.pipeline_partition();
         let mut writes = WriteBatch::default();
         writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
-        let epoch = self.head.map_or(0, |head| head.epoch) + 1;
-        let (generation, predecessor) = (self.generation, self.head);
+        let Head { generation, epoch } = self.next();
+        let predecessor = self.head;
         match store.commit(EpochCommit { partition, generation, epoch, predecessor, writes }) {
             CommitOutcome::Committed => {
                 self.head = Some(Head { generation, epoch });
@@ -182,9 +190,19 @@ impl Prepared {
                 (layout, term, false)
             }
             Some((layout, partition)) => {
-                check_layout(&layout, &plan.pipeline, registry, &options.data_dir)?;
-                let term = Term::take(&handle, &partition)?;
-                (layout, term, true)
+                check_name(&layout, &plan.pipeline.name)?;
+                may_run(&layout, &options.data_dir)?;
+                let changes = onceward_spec::changes(&layout.canonical, &plan.pipeline, registry);
+                if changes.is_empty() && options.reset.is_empty() {
+                    let term = Term::take(&handle, &partition)?;
+                    (respec::in_order(layout, &plan), term, true)
+                } else {
+                    let wanted = Wanted { changes: &changes, reset: &options.reset, canonical };
+                    let data_dir = options.data_dir.display().to_string();
+                    let (layout, term) =
+                        respec::take_over(&handle, &plan, &sources, &layout, wanted, &data_dir)?;
+                    (layout, term, true)
+                }
             }
             None => {
                 let layout = new_layout(&plan, &sources, canonical, creation()?)?;
@@ -309,24 +327,6 @@ fn check_name(layout: &Layout, name: &str) -> Result<(), RunError> {
     Err(RunError::OtherPipeline { found: layout.pipeline.clone(), wanted: name.to_owned() })
 }
 
-fn check_layout(
-    layout: &Layout,
-    pipeline: &Pipeline,
-    registry: &Registry,
-    data_dir: &Path,
-) -> Result<(), RunError> {
-    let name = &pipeline.name;
-    check_name(layout, name)?;
-    let changes = onceward_spec::changes(&layout.canonical, pipeline, registry);
-    if !changes.is_empty() {
-        return Err(RunError::Changed {
-            changes: changes.iter().map(ToString::to_string).collect(),
-            data_dir: data_dir.display().to_string(),
-        });
-    }
-    may_run(layout, data_dir).map(drop)
-}
-
 /// Where a run goes on from, or what to type instead.
 fn may_run(layout: &Layout, data_dir: &Path) -> Result<PipelineState, RunError> {
     let (pipeline, data_dir) = (layout.pipeline.clone(), data_dir.display().to_string());
@@ -338,7 +338,7 @@ fn may_run(layout: &Layout, data_dir: &Path) -> Result<PipelineState, RunError> 
 }
 
 /// A new random creation.
-fn creation() -> Result<Creation, RunError> {
+pub(crate) fn creation() -> Result<Creation, RunError> {
     Ok(Creation((u128::from(random_u64()?) << 64) | u128::from(random_u64()?)))
 }
 
@@ -353,7 +353,12 @@ fn new_layout(
         let partitions = source
             .partitions()
             .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })?;
-        layout_sources.push(LayoutSource { name: spec.name.clone(), creation: creation()?, partitions });
+        layout_sources.push(LayoutSource {
+            name: spec.name.clone(),
+            creation: creation()?,
+            partitions,
+            first: 0,
+        });
     }
     let name = plan.pipeline.name.clone();
     Ok(Layout::new(pipeline_creation, name, canonical, layout_sources, plan.keyed()))

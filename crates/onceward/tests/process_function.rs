@@ -54,7 +54,12 @@ spec:
     );
     let registry = registry();
     let pipeline = onceward::pipeline(&manifest, folder, &registry)?;
-    let options = RunOptions { data_dir: folder.join("state"), workers: 2, rate: Some(60_000) };
+    let options = RunOptions {
+        data_dir: folder.join("state"),
+        workers: 2,
+        rate: Some(60_000),
+        reset: Default::default(),
+    };
     Prepared::new(pipeline, &registry, options)
 }
 

@@ -1,8 +1,12 @@
 //! The command line.
 
+pub mod control;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+use control::{DemandArgs, ListArgs, LogsArgs, RescaleArgs, ResetArgs, StatusArgs, StopArgs};
 
 /// Moves and computes data from sources to sinks, exactly once unless you choose less.
 #[derive(Parser, Debug)]
@@ -15,6 +19,8 @@ use clap::{Args, Parser, Subcommand};
   onceward init demo                  a first pipeline, ready to run
   onceward run demo/pipeline.yaml     run it
   onceward explain demo/pipeline.yaml what it guarantees, and why
+  onceward list                       what was run from here, and where it stands
+  onceward pause orders               let a running one rest, and later `onceward resume orders`
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or a bad manifest, 130 ended before a clean stop was done."
 )]
@@ -38,6 +44,67 @@ happened. Ctrl-C or SIGTERM stops cleanly: reading ends, the open epoch is finis
 is committed, exit code 0. A second one ends the process at once; that is safe too, with exit code 130.
 It is also 130 if the clean stop takes longer than the manifest's shutdownTimeout.")]
     Run(RunArgs),
+    /// Show where a pipeline stands, with its figures while it runs
+    #[command(after_help = "Examples:
+  onceward status orders
+  onceward status pipelines/orders.yaml --jobs
+  onceward status --data-dir /var/lib/onceward/orders --json
+
+Figures are those of the running process. Without one, the state is read from the data directory.")]
+    Status(StatusArgs),
+    /// Let a pipeline rest: nothing is read, nothing is written, everything is kept
+    #[command(after_help = "Examples:
+  onceward pause orders
+  onceward pause orders --no-wait
+
+`onceward run` stays there and waits for `onceward resume`. A pause outlives its process: the next run is
+refused until somebody resumes it.")]
+    Pause(DemandArgs),
+    /// Let a paused pipeline go on
+    #[command(after_help = "Example:
+  onceward resume orders
+
+If no process runs it, `onceward run` may start it again afterwards.")]
+    Resume(DemandArgs),
+    /// Stop a pipeline: finish what is under way, then end its run
+    #[command(after_help = "Examples:
+  onceward stop orders                reading ends, what was read goes through, sinks confirm
+  onceward stop orders --no-drain     open epochs are finished, the rest waits for the next run
+
+Both lose and repeat nothing. `onceward run` ends with exit code 0; typed again, it goes on.")]
+    Stop(StopArgs),
+    /// List the pipelines that were run from here, and where they stand
+    #[command(after_help = "Examples:
+  onceward list
+  onceward list --data-dir /var/lib/onceward/orders   those in /var/lib/onceward")]
+    List(ListArgs),
+    /// Print what the running process did: states, leases, key ranges
+    #[command(after_help = "Examples:
+  onceward logs orders
+  onceward logs orders --follow
+
+Times are UTC. The newest lines are kept, in the running process only.")]
+    Logs(LogsArgs),
+    /// Change the number of key ranges of a computation while it runs
+    #[command(
+        override_usage = "onceward rescale [PIPELINE] COMPUTATION N\n       onceward rescale [PIPELINE] COMPUTATION --auto",
+        after_help = "Examples:
+  onceward rescale by_user 8          of the only pipeline that was run from here
+  onceward rescale orders by_user 2
+  onceward rescale orders by_user --auto
+
+Ranges are cut or joined one step at a time; results are the same with any number of them. N holds until
+it is changed again, also over restarts; --auto gives the number back to the manifest."
+    )]
+    Rescale(RescaleArgs),
+    /// Forget everything that a pipeline has done; the next run starts new
+    #[command(after_help = "Examples:
+  onceward reset orders
+  onceward reset orders --yes         for scripts: nothing is asked
+
+Removes the data directory. What the sinks have written is not removed, and the next run writes all of it
+again: remove it before, or move it away. Refused while a process runs the pipeline.")]
+    Reset(ResetArgs),
     /// Check manifests without running them
     #[command(after_help = "Examples:
   onceward validate pipeline.yaml

@@ -100,8 +100,7 @@ pub fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
         use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
         matches!(error.kind(), NotFound | ConnectionRefused | NotADirectory)
     };
-    let found =
-        Short::of(directory, NAME).and_then(|short| UnixStream::connect(short.base.join(NAME)));
+    let found = Short::of(directory, NAME).and_then(|short| UnixStream::connect(short.base.join(NAME)));
     match found {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if nobody(&error) => Ok(None),

@@ -15,7 +15,6 @@ pub const MAX_ANSWER: u64 = 64 * 1024 * 1024;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Request {
     /// State and figures.
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
     Status {
         /// With every job.
         jobs: bool,
@@ -25,13 +24,11 @@ pub enum Request {
     /// Go on after a pause.
     Resume,
     /// End the run.
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
     Stop {
         /// Whether what is under way is finished first.
         drain: bool,
     },
     /// Another number of key ranges.
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
     Rescale {
         /// The computation.
         computation: String,
@@ -39,7 +36,6 @@ pub enum Request {
         ranges: Option<u32>,
     },
     /// The controller's lines.
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
     Logs {
         /// Whether to go on until the run ends.
         follow: bool,

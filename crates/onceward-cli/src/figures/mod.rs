@@ -54,8 +54,7 @@ pub fn computations(computations: &[Computation], detail: Detail) -> String {
 /// Sinks. Rows that were dropped are always worth a column.
 pub fn sinks(sinks: &[Sink], detail: Detail) -> String {
     let drops = detail == Detail::Full || sinks.iter().any(|sink| sink.dropped > 0);
-    let mut header =
-        vec![("sinks", Align::Left), ("delivered", Align::Right), ("owed", Align::Right)];
+    let mut header = vec![("sinks", Align::Left), ("delivered", Align::Right), ("owed", Align::Right)];
     if drops {
         header.push(("dropped", Align::Right));
     }

@@ -53,6 +53,20 @@ pub struct Source {
     pub progress: Option<f64>,
 }
 
+impl Source {
+    /// The sources of a run.
+    pub fn all(status: &Status) -> Vec<Self> {
+        let source = |source: &onceward::SourceStatus| Source {
+            name: source.name.clone(),
+            rows: source.rows,
+            partitions: source.partitions,
+            ended: source.ended,
+            progress: source.progress,
+        };
+        status.sources.iter().map(source).collect()
+    }
+}
+
 /// A computation that groups by a key.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -81,6 +95,27 @@ pub struct Computation {
     pub epoch: u64,
 }
 
+impl Computation {
+    /// The computations of a run.
+    pub fn all(status: &Status) -> Vec<Self> {
+        let computation = |computation: &onceward::ComputationStatus| Computation {
+            name: computation.name.clone(),
+            ranges: computation.ranges,
+            retired: computation.retired,
+            rows_in: computation.rows_in,
+            rows_out: computation.rows_out,
+            late: computation.late,
+            expired: computation.expired,
+            repeats: computation.repeats,
+            keys: computation.keys,
+            watermark: (computation.watermark != Watermark::NONE)
+                .then(|| text::watermark(computation.watermark)),
+            epoch: computation.epoch,
+        };
+        status.computations.iter().map(computation).collect()
+    }
+}
+
 /// A sink.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +128,19 @@ pub struct Sink {
     pub owed: u64,
     /// Rows that will not be tried again.
     pub dropped: u64,
+}
+
+impl Sink {
+    /// The sinks of a run.
+    pub fn all(status: &Status) -> Vec<Self> {
+        let sink = |sink: &onceward::SinkStatus| Sink {
+            name: sink.name.clone(),
+            delivered: sink.delivered,
+            owed: sink.owed,
+            dropped: sink.dropped,
+        };
+        status.sinks.iter().map(sink).collect()
+    }
 }
 
 /// A job, named by its partition.
@@ -109,6 +157,19 @@ pub struct Job {
     pub epoch: u64,
 }
 
+impl Job {
+    /// The jobs of a run.
+    pub fn all(status: &Status) -> Vec<Self> {
+        let job = |job: &onceward::JobStatus| Job {
+            partition: job.partition.clone(),
+            worker: job.worker,
+            rows_in: job.rows_in,
+            epoch: job.epoch,
+        };
+        status.jobs.iter().map(job).collect()
+    }
+}
+
 impl Report {
     /// Of a pipeline that this process runs.
     pub fn running(pipeline: &str, status: Status, with_jobs: bool) -> Self {
@@ -119,10 +180,10 @@ impl Report {
             layout: status.layout,
             partitions: status.jobs.len(),
             epoch: status.epoch,
-            jobs: with_jobs.then(|| jobs(&status)),
-            sources: Some(sources(&status)),
-            computations: Some(computations(&status)),
-            sinks: Some(sinks(&status)),
+            jobs: with_jobs.then(|| Job::all(&status)),
+            sources: Some(Source::all(&status)),
+            computations: Some(Computation::all(&status)),
+            sinks: Some(Sink::all(&status)),
         }
     }
 
@@ -156,56 +217,4 @@ impl Report {
             _ => self.state.clone(),
         }
     }
-}
-
-/// The sources of a run.
-pub fn sources(status: &Status) -> Vec<Source> {
-    let source = |source: &onceward::SourceStatus| Source {
-        name: source.name.clone(),
-        rows: source.rows,
-        partitions: source.partitions,
-        ended: source.ended,
-        progress: source.progress,
-    };
-    status.sources.iter().map(source).collect()
-}
-
-/// The computations of a run.
-pub fn computations(status: &Status) -> Vec<Computation> {
-    let computation = |computation: &onceward::ComputationStatus| Computation {
-        name: computation.name.clone(),
-        ranges: computation.ranges,
-        retired: computation.retired,
-        rows_in: computation.rows_in,
-        rows_out: computation.rows_out,
-        late: computation.late,
-        expired: computation.expired,
-        repeats: computation.repeats,
-        keys: computation.keys,
-        watermark: (computation.watermark != Watermark::NONE)
-            .then(|| text::watermark(computation.watermark)),
-        epoch: computation.epoch,
-    };
-    status.computations.iter().map(computation).collect()
-}
-
-/// The sinks of a run.
-pub fn sinks(status: &Status) -> Vec<Sink> {
-    let sink = |sink: &onceward::SinkStatus| Sink {
-        name: sink.name.clone(),
-        delivered: sink.delivered,
-        owed: sink.owed,
-        dropped: sink.dropped,
-    };
-    status.sinks.iter().map(sink).collect()
-}
-
-fn jobs(status: &Status) -> Vec<Job> {
-    let job = |job: &onceward::JobStatus| Job {
-        partition: job.partition.clone(),
-        worker: job.worker,
-        rows_in: job.rows_in,
-        epoch: job.epoch,
-    };
-    status.jobs.iter().map(job).collect()
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use onceward::Status;
+use onceward::{PipelineState, Status};
 
 use super::rate::RowRate;
-use super::text;
+use crate::figures::text;
 
 /// How often the lines are redrawn.
 pub const EVERY: Duration = Duration::from_millis(200);
@@ -62,8 +62,13 @@ impl Live {
     /// Redraws the lines.
     pub fn draw(&mut self, now: Duration, status: &Status, rate: &RowRate) {
         let owed: u64 = status.sinks.iter().map(|sink| sink.owed).sum();
+        // What is usual needs no word.
+        let state = match status.state {
+            PipelineState::Working => String::new(),
+            state => format!("{state}  "),
+        };
         self.head.set_message(format!(
-            "epoch {}  {} rows/s  lag {} rows owed to sinks  {}",
+            "{state}epoch {}  {} rows/s  lag {} rows owed to sinks  {}",
             text::grouped(status.epoch),
             text::grouped(rate.total()),
             text::grouped(owed),

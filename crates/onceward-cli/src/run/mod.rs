@@ -6,28 +6,23 @@ mod live;
 mod plain;
 mod rate;
 mod signals;
+mod start;
 mod summary;
-mod table;
-mod text;
+mod watch;
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
-use onceward::{Prepared, RunEnd, RunError, RunOptions, Running};
-use onceward_spec::{GuaranteeReport, Pipeline, format_duration};
+use onceward::{RunEnd, RunError, RunOptions};
+use onceward_spec::{GuaranteeReport, Pipeline};
 
 use crate::args::RunArgs;
 use crate::console;
+use crate::control::{Bound, Server};
 use crate::failure::Failure;
 use crate::manifest::Manifest;
 use display::Display;
 use signals::StopFlag;
-
-/// How often signals are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long threads may take to notice that the run was given up; one that waits for a target may never.
-const ABANDON_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs a pipeline to its end or until it is stopped.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -42,9 +37,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         console::say(&warning);
     }
 
-    let options = RunOptions { data_dir, workers: workers(args, &manifest.pipeline), rate: args.rate };
+    let words = match &args.data_dir {
+        Some(given) => format!("--data-dir {}", given.display()),
+        None => name.clone(),
+    };
+    let workers = workers(args, &manifest.pipeline);
+    let options = RunOptions { data_dir: data_dir.clone(), workers, rate: args.rate, reset: Default::default() };
     let failed = |error: RunError| error::failure(&error, &manifest);
-    let prepared = match Prepared::new(manifest.pipeline.clone(), &registry, options) {
+    let prepared = match start::prepare(&manifest.pipeline, &registry, &options) {
         // Not a failure: a loop that starts a run until it succeeds must come to its end.
         Err(done @ RunError::Completed { .. }) => {
             console::say(&format!("nothing to do: {done}"));
@@ -56,18 +56,31 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         console::say(&format!("warning: {warning}"));
     }
     let epoch = prepared.epoch().map_err(failed)?;
-    match prepared.resumed {
+    let resumed = prepared.resumed;
+    // The store is ours, so the socket is. It listens before anything is said: who has read that can use it.
+    let bound = Bound::new(&data_dir).map_err(|error| start::without_control(&error)).ok();
+    let mut running = onceward::start(prepared).map_err(failed)?;
+    let server = bound.and_then(|bound| {
+        Server::start(bound, &name, running.remote()).map_err(|error| start::without_control(&error)).ok()
+    });
+    match resumed {
         true => console::say(&format!("resuming from epoch {epoch}")),
         false => console::say("starting new"),
     }
-    let mut running = onceward::start(prepared).map_err(failed)?;
 
     let data_on_stdout = manifest.pipeline.sinks.iter().any(|sink| sink.connector == "stdout");
-    let mut display = Display::new(args.plain, data_on_stdout, &running.status());
-    let end = watch(&mut running, &stop, &mut display, manifest.pipeline.shutdown_timeout_us);
+    // What is stored counts from the first line on, also before the jobs have loaded it.
+    let mut first = running.status();
+    first.epoch = first.epoch.max(epoch);
+    let mut display = Display::new(args.plain, data_on_stdout, &first);
+    let timeout_us = manifest.pipeline.shutdown_timeout_us;
+    let end = watch::watch(&mut running, &stop, &mut display, timeout_us, &words);
+    if let Some(server) = server {
+        server.end(&how(&end));
+    }
     let status = running.status();
     let took = display.finish(&status);
-    let summary = summary::summary(&name, end.map_err(failed)?, took, &status, &report);
+    let summary = summary::summary(&name, &words, end.map_err(failed)?, took, &status, &report);
     if data_on_stdout {
         console::say(&summary);
         return Ok(());
@@ -75,34 +88,13 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     console::print(&summary)
 }
 
-/// Waits for the end; asks for a clean stop when a signal has come, and gives up when that takes too long.
-fn watch(
-    running: &mut Running,
-    stop: &StopFlag,
-    display: &mut Display,
-    shutdown_timeout_us: i64,
-) -> Result<RunEnd, RunError> {
-    let timeout = Duration::from_micros(shutdown_timeout_us.unsigned_abs());
-    let mut stopping_since = None;
-    loop {
-        if let Some(end) = running.wait(LOOK_EVERY) {
-            return end;
-        }
-        display.update(|| running.status());
-        match stopping_since {
-            None if stop.is_set() => {
-                display.say("stopping: finishing the open epoch (Ctrl-C again to exit at once)");
-                stopping_since = Some(display.elapsed());
-                running.stop();
-            }
-            Some(since) if display.elapsed().saturating_sub(since) >= timeout => {
-                let limit = format_duration(shutdown_timeout_us);
-                display.say(&format!("giving up: the clean stop took longer than shutdownTimeout ({limit})"));
-                running.abandon();
-                return running.wait(ABANDON_WITHIN).unwrap_or(Err(RunError::StoppedEarly));
-            }
-            _ => {}
-        }
+/// The end of a run in a few words.
+fn how(end: &Result<RunEnd, RunError>) -> String {
+    match end {
+        Ok(RunEnd::Completed) => "completed".to_owned(),
+        Ok(RunEnd::Stopped) => "stopped".to_owned(),
+        Ok(RunEnd::Paused) => "ended while paused".to_owned(),
+        Err(error) => format!("failed: {error}"),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Progress as plain lines, for logs: `progress epoch=12 rows=336776 ...`. Names and order of the first
-//! five figures are stable; more may be added behind them.
+//! five figures are stable; more may be added behind them. The last one is where the pipeline stands.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use onceward::Status;
 use onceward_protocol::Watermark;
 
 use super::rate::RowRate;
-use super::text;
+use crate::figures::text;
 
 /// How often a line is printed.
 pub const EVERY: Duration = Duration::from_secs(2);
@@ -38,5 +38,6 @@ pub fn line(status: &Status, rate: &RowRate) -> String {
         let (name, watermark) = (&computation.name, text::watermark(computation.watermark));
         let _ = write!(out, " watermark.{name}={watermark} keys.{name}={}", computation.keys);
     }
+    let _ = write!(out, " state={}", status.state);
     out
 }

@@ -6,14 +6,20 @@ use onceward::{RunEnd, Status};
 use onceward_protocol::guarantee::PathReport;
 use onceward_spec::GuaranteeReport;
 
-use super::table::{Align, Table};
-use super::text;
+use crate::figures::{self, Align, Computation, Detail, Sink, Source, Table, text};
 
 /// Paths that are listed; `explain` lists all.
 const MAX_PATHS: usize = 20;
 
-/// The whole text.
-pub fn summary(name: &str, end: RunEnd, took: Duration, status: &Status, report: &GuaranteeReport) -> String {
+/// The whole text. `words` are what to type behind a command for this pipeline.
+pub fn summary(
+    name: &str,
+    words: &str,
+    end: RunEnd,
+    took: Duration,
+    status: &Status,
+    report: &GuaranteeReport,
+) -> String {
     let took = text::duration(took);
     let first = match end {
         RunEnd::Completed => format!("{name} completed in {took}, epoch {}", status.epoch),
@@ -21,49 +27,16 @@ pub fn summary(name: &str, end: RunEnd, took: Duration, status: &Status, report:
             format!("{name} stopped after {took}, epoch {}; the same command goes on from here", status.epoch)
         }
         RunEnd::Paused => {
-            format!("{name} ended after {took} while paused; `onceward resume {name}` lets it run again")
+            format!("{name} ended after {took} while paused; `onceward resume {words}` lets it run again")
         }
     };
-    let mut blocks = vec![first + "\n", sources(status)];
+    let mut blocks = vec![first + "\n", figures::sources(&Source::all(status))];
     if !status.computations.is_empty() {
-        blocks.push(computations(status));
+        blocks.push(figures::computations(&Computation::all(status), Detail::Short));
     }
-    blocks.push(sinks(status));
+    blocks.push(figures::sinks(&Sink::all(status), Detail::Short));
     blocks.push(paths(report));
     blocks.join("\n")
-}
-
-fn sources(status: &Status) -> String {
-    let mut table =
-        Table::new(&[("sources", Align::Left), ("rows", Align::Right), ("parts done", Align::Right)]);
-    for source in &status.sources {
-        let parts = format!("{}/{}", source.ended, source.partitions);
-        table.row(vec![source.name.clone(), text::grouped(source.rows), parts]);
-    }
-    table.text()
-}
-
-fn computations(status: &Status) -> String {
-    let numbers = ["rows in", "rows out", "late", "repeats dropped"].map(|name| (name, Align::Right));
-    let mut header = vec![("computations", Align::Left)];
-    header.extend(numbers);
-    let mut table = Table::new(&header);
-    for computation in &status.computations {
-        let mut row = vec![computation.name.clone()];
-        let numbers = [computation.rows_in, computation.rows_out, computation.late, computation.repeats];
-        row.extend(numbers.map(text::grouped));
-        table.row(row);
-    }
-    table.text()
-}
-
-fn sinks(status: &Status) -> String {
-    let mut table =
-        Table::new(&[("sinks", Align::Left), ("delivered", Align::Right), ("owed", Align::Right)]);
-    for sink in &status.sinks {
-        table.row(vec![sink.name.clone(), text::grouped(sink.delivered), text::grouped(sink.owed)]);
-    }
-    table.text()
 }
 
 fn paths(report: &GuaranteeReport) -> String {

@@ -1,11 +1,11 @@
-use onceward_engine::controller::{Action, ControllerEnd, Happening, Notice};
-use onceward_engine::JobEnd;
-use onceward_protocol::state::{Demand, PipelineState};
 use onceward_connector::{ConnectorError, TargetError};
+use onceward_engine::JobEnd;
+use onceward_engine::controller::{Action, ControllerEnd, Happening, Notice};
+use onceward_protocol::state::{Demand, PipelineState};
 
 use crate::pipelines::*;
-use crate::world::*;
 use crate::rules::record_in;
+use crate::world::*;
 
 #[test]
 fn hunt_turns_after_a_pause() {
@@ -19,7 +19,8 @@ fn hunt_turns_after_a_pause() {
     let from = world.seen.len();
     world.demand(Demand::Resume).unwrap();
     world.run_until(|world| world.rows_read(0) > 100);
-    let read = world.seen[from..].iter().filter(|seen| matches!(seen, Seen::Read { partition: 1|2, .. })).count();
+    let read =
+        world.seen[from..].iter().filter(|seen| matches!(seen, Seen::Read { partition: 1 | 2, .. })).count();
     assert_eq!(read, 0);
 }
 
@@ -54,8 +55,16 @@ fn hunt_pause_recorded_while_recut_moves() {
     world.release(hold);
     world.run_until(|world| world.waiting(|p| matches!(p, Pending::Notice(Notice::Loaded(_)))) == 0);
     world.release(h2);
-    while world.end.is_none() { world.step(); }
-    let states: Vec<_> = world.seen[from..].iter().filter_map(|s| match s { Seen::Transact(o) => record_in(o).map(|r| r.state), _ => None}).collect();
+    while world.end.is_none() {
+        world.step();
+    }
+    let states: Vec<_> = world.seen[from..]
+        .iter()
+        .filter_map(|s| match s {
+            Seen::Transact(o) => record_in(o).map(|r| r.state),
+            _ => None,
+        })
+        .collect();
     println!("{states:?}");
     assert_eq!(states.iter().filter(|s| **s == PipelineState::Working).count(), 0);
 }
@@ -85,7 +94,10 @@ fn hunt_recut_of_a_job_that_halts() {
     world.run_until(|world| world.waiting(ended) == 2);
     world.demand(Demand::Resume).unwrap();
     // the record is noted
-    world.run_until(|world| world.layout().state == PipelineState::Working && world.waiting(|p| matches!(p, Pending::Notice(Notice::Transacted(_)))) == 0);
+    world.run_until(|world| {
+        world.layout().state == PipelineState::Working
+            && world.waiting(|p| matches!(p, Pending::Notice(Notice::Transacted(_)))) == 0
+    });
     println!("{:?}", world.rescale("sums", 2));
     world.run_until(|world| world.has_happened(0, |h| matches!(h, Happening::RecutBegun { .. })));
     world.release(hold);
@@ -116,7 +128,7 @@ fn hunt_failure_while_pausing_then_resume() {
     world.add(0, rows(400, 1));
     world.run_until(|world| world.waiting(calls) > 0);
     world.demand(Demand::Pause).unwrap();
-    let source = |p: &Pending| matches!(p, Pending::Commit { partition: 0, .. } | Pending::Read { .. } );
+    let source = |p: &Pending| matches!(p, Pending::Commit { partition: 0, .. } | Pending::Read { .. });
     let _ = source;
     let ended = |p: &Pending| matches!(p, Pending::Notice(Notice::Ended { partition: 0, .. }));
     let h2 = world.hold(ended);
@@ -129,7 +141,9 @@ fn hunt_failure_while_pausing_then_resume() {
     println!("{:?} {:?} {}", world.state(), world.layout().state, world.standing());
     world.release(h2);
     world.bounded = true;
-    for _ in 0..30 { world.step(); }
+    for _ in 0..30 {
+        world.step();
+    }
     println!("{:#?}", &world.seen[from..]);
     world.run_for(3_000_000);
     println!("{:?} {:?}", world.end, world.layout().state);
@@ -148,5 +162,5 @@ fn hunt_lost_worker_with_move() {
     }
     world.bounded = true;
     world.complete();
-    assert_eq!(world.sorted(0), undisturbed(&two_stages(2,2), 150));
+    assert_eq!(world.sorted(0), undisturbed(&two_stages(2, 2), 150));
 }

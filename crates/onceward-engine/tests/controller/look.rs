@@ -129,9 +129,7 @@ impl World {
     /// Whether every partition of the layout is leased to a job that runs.
     pub fn all_run(&self) -> bool {
         let partitions = self.controller().layout().partitions();
-        partitions
-            .iter()
-            .all(|partition| self.owner(partition.number).is_some_and(|job| job.end.is_none()))
+        partitions.iter().all(|partition| self.owner(partition.number).is_some_and(|job| job.end.is_none()))
             && self.waiting(|pending| matches!(pending, Pending::Action(_))) == 0
     }
     /// Rows that a source partition's job has read.

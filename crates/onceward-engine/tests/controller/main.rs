@@ -21,6 +21,27 @@ mod target;
 mod world;
 
 #[cfg(test)]
+mod draining;
+#[cfg(test)]
 mod endings;
 #[cfg(test)]
+mod fences;
+#[cfg(test)]
 mod hunts;
+#[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod pausing;
+#[cfg(test)]
+mod recut_crashes;
+#[cfg(test)]
+mod recutting;
+#[cfg(test)]
+mod stale;
+#[cfg(test)]
+mod turns;
+
+#[cfg(test)]
+mod ac_50;
+#[cfg(test)]
+mod ac_51;

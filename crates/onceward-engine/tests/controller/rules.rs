@@ -56,6 +56,12 @@ impl World {
             let changes = record.version == known.version;
             assert!(changes || new.wanted == old.wanted, "what a user asked of {} is forgotten", new.name);
         }
+        assert!(
+            record.version == known.version || record.state == known.state,
+            "a re-cut records that the pipeline is {}; it is {}",
+            record.state,
+            known.state
+        );
         let was_running = known.state.has_jobs();
         if was_running && record.state.ends_leases().is_some() {
             for partition in record.partitions() {

@@ -25,7 +25,7 @@ use crate::target::Target;
 /// How long a lease is, microseconds.
 pub const LEASE: i64 = 60_000;
 /// Between two looks at the loads.
-pub const SPAN: i64 = 25_000;
+pub const SPAN: i64 = 150_000;
 /// Time after which a run counts as stuck.
 const TOO_LONG: i64 = 300_000_000;
 /// Steps after which a run counts as stuck.
@@ -141,11 +141,13 @@ pub struct Setup {
     pub active_sources: usize,
     /// Jobs per partition that may have been left running by somebody else.
     pub strays: u32,
+    /// More than the rows of any test: only what a test claims counts as load.
+    pub idle_load: u64,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { workers: 2, active_sources: usize::MAX, strays: 0 }
+        Setup { workers: 2, active_sources: usize::MAX, strays: 0, idle_load: 1_500 }
     }
 }
 
@@ -282,7 +284,7 @@ impl World {
             balance_us: SPAN,
             active_sources: self.setup.active_sources,
             bounded: vec![self.bounded; layout.sources.len()],
-            idle_load: 200,
+            idle_load: self.setup.idle_load,
             strays: self.setup.strays,
             mutants: Mutants::NONE,
         };
@@ -383,7 +385,8 @@ impl World {
     fn is_held(&self, sequence: u64, pending: &Pending) -> bool {
         // QUIET-PAUSE: a driver's duty. Calls that were made before are waited for.
         let settles = matches!(pending, Pending::Action(Action::Settle(_)));
-        let older_call = |(at, other): &(u64, Pending)| *at < sequence && matches!(other, Pending::Call { .. });
+        let older_call =
+            |(at, other): &(u64, Pending)| *at < sequence && matches!(other, Pending::Call { .. });
         (settles && self.pending.iter().any(older_call)) || self.held.iter().any(|(_, held)| held(pending))
     }
 
@@ -397,10 +400,13 @@ impl World {
     }
     /// Carries out the oldest that matches, whatever is held back.
     pub fn carry_out_one(&mut self, what: impl Fn(&Pending) -> bool) {
+        let pending = self.take_out(what);
+        self.carry_out(pending);
+    }
+    /// Takes the oldest that matches out of the queue.
+    pub fn take_out(&mut self, what: impl Fn(&Pending) -> bool) -> Pending {
         let index = self.pending.iter().position(|(_, pending)| what(pending)).unwrap();
-        if let Some((_, pending)) = self.pending.remove(index) {
-            self.carry_out(pending);
-        }
+        self.pending.remove(index).unwrap().1
     }
     /// Runs until `done`, for as long as it may take.
     pub fn run_until(&mut self, mut done: impl FnMut(&World) -> bool) {
@@ -519,10 +525,18 @@ impl World {
             return None;
         }
         flushed.unwrap();
-        store.maintain().unwrap();
+        let maintained = store.maintain();
+        if self.disk.crashed().is_some() {
+            return None;
+        }
+        maintained.unwrap();
         Some(outcomes[0].outcome)
     }
 
+    /// A transaction that some controller asks for.
+    pub fn transact(&mut self, operations: Vec<Operation>) -> CommitOutcome {
+        self.submit(|store| store.transact(operations)).unwrap()
+    }
     /// The controller takes a notice.
     pub fn hear(&mut self, notice: Notice) {
         let mut actions = Vec::new();

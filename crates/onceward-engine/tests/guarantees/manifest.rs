@@ -236,6 +236,7 @@ impl Manifest {
             name: source.name.clone(),
             creation: Creation(100 + number as u128),
             partitions: (0..*partitions).map(|partition| format!("p{partition}")).collect(),
+            first: 0,
         });
         let keyed = self.pipeline.computations.iter().filter_map(|computation| {
             computation.keyed.as_ref().map(|spec| (computation.name.as_str(), spec.partitions))

@@ -36,7 +36,7 @@ prop_compose! {
         delivered in prop::collection::btree_map(".{0,12}", any::<u64>(), 0..3),
     ) -> Layout {
         let sources = sources.into_iter().map(|(name, creation, partitions)| {
-            LayoutSource { name, creation: Creation(creation), partitions }
+            LayoutSource { name, creation: Creation(creation), partitions, first: 0 }
         });
         let states = [
             PipelineState::Working,

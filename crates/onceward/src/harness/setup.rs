@@ -51,6 +51,7 @@ impl Setup {
             name: source.name.clone(),
             creation: Creation(number),
             partitions: vec![ONLY.to_owned()],
+            first: 0,
         });
         let name = plan.pipeline.name.clone();
         let layout = Layout::new(Creation(0), name, String::new(), layout_sources.collect(), plan.keyed());
