@@ -168,10 +168,6 @@ impl LaneOut {
             _ => self.watermarks.push((index, watermark)),
         }
     }
-    /// Bytes built and not sent.
-    pub fn gathered_bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
     /// Tells the consumer that nothing has come for a while. Before the session is open there is nobody to tell.
     pub fn rest(&self, out: &mut Vec<Request>) {
         if let Some(session) = self.session {

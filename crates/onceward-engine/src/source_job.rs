@@ -179,6 +179,8 @@ pub struct SourceJob {
     load: u64,
     /// Rows that lie in lanes and are not sent yet, and when they are at the latest.
     unsent: u64,
+    /// Their bytes as they were read: what they take in lanes is in proportion.
+    unsent_bytes: u64,
     flush_at: i64,
     /// When the last row came, and whether the consumers know that none has for a while.
     last_row_at: i64,
@@ -244,6 +246,7 @@ impl SourceJob {
             rows_read: 0,
             load: 0,
             unsent: 0,
+            unsent_bytes: 0,
             flush_at: i64::MAX,
             stirred: true,
             last_row_at: i64::MIN,
@@ -409,6 +412,7 @@ impl SourceJob {
                     end: true,
                 });
                 self.unsent = 0;
+                self.unsent_bytes = 0;
                 self.flush_at = i64::MAX;
                 for lane in self.out.lanes_mut() {
                     lane.watermark(Watermark::END);
@@ -493,10 +497,10 @@ impl SourceJob {
         self.unsent += batch.records().len() as u64;
         self.last_row_at = now;
         self.rests = false;
+        self.unsent_bytes += batch.records().iter().map(|record| u64::from(record.len)).sum::<u64>();
         let lanes = self.out.by_key.len();
-        let bytes = || self.out.lanes().map(LaneOut::gathered_bytes).sum::<u64>();
         let few = lanes <= FEW_LANES || self.unsent >= lanes as u64 * ROWS_PER_BATCH;
-        if few || bytes() >= lanes as u64 * BYTES_PER_BATCH {
+        if few || self.unsent_bytes >= lanes as u64 * BYTES_PER_BATCH {
             self.send(out);
         }
         Ok(())
@@ -519,6 +523,7 @@ impl SourceJob {
             return;
         }
         self.unsent = 0;
+        self.unsent_bytes = 0;
         self.flush_at = i64::MAX;
         let through = Frontier::through(self.out.position);
         self.out.lanes_mut().for_each(|lane| lane.flush(through, out));
@@ -597,7 +602,8 @@ impl SourceJob {
             || self.out.outputs.is_full()
             || self.out.outputs.wants_commit().1
             || self.out.exchange.is_full();
-        if !(self.stirred && (ends || full || self.clock.due(true) <= now)) {
+        let due = self.ledger.has_room() && self.clock.due(true) <= now;
+        if !(self.stirred && (ends || full || due)) {
             return;
         }
         self.stirred = false;
@@ -714,6 +720,7 @@ impl SourceJob {
             // What lies in the lanes and was not sent is read again.
             self.out.lanes_mut().for_each(LaneOut::discard);
             self.unsent = 0;
+            self.unsent_bytes = 0;
             self.flush_at = i64::MAX;
             if point.end {
                 self.reading = Reading::Ready;
@@ -752,6 +759,9 @@ impl SourceJob {
     /// Whether everything that was read is committed by whoever takes it, and that is recorded.
     fn is_drained(&self) -> bool {
         let read = self.furthest();
-        self.has_caught_up() && self.out.exchange.is_drained() && self.finished() == read && self.recorded == read
+        self.has_caught_up()
+            && self.out.exchange.is_drained()
+            && self.finished() == read
+            && self.recorded == read
     }
 }

@@ -95,6 +95,7 @@ impl World {
         };
         let head = store.head(&id).map_err(|error| error.to_string())?.head;
         let config = ControllerConfig {
+            workers: WORKERS,
             lease_us: LEASE_US,
             balance_us: BALANCE_US,
             active_sources: usize::MAX,

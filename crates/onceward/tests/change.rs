@@ -1,6 +1,8 @@
 //! SPEC-CHANGE: after a stop with drain a manifest may change what needs one; state, numbers and rows go on as if nothing
 //! had been. Without a drain, or where state would be orphaned, it is refused before anything happens.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

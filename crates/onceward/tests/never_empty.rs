@@ -1,5 +1,7 @@
 //! AC-49: a run never starts empty, or from an older place, where state exists. Only a reset starts over, and it says so.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -18,6 +18,9 @@ impl Controller {
     }
 
     fn demanded(&mut self, demand: Demand) -> Result<String, String> {
+        if self.closing && self.state == PipelineState::Pausing && !self.stopping {
+            return Err("its last lease is ending this very moment; ask again".to_owned());
+        }
         if self.stopping || self.closing {
             return match demand {
                 Demand::Stop { .. } => Ok("it is stopping already".to_owned()),
@@ -28,6 +31,11 @@ impl Controller {
             return Ok("it is working already".to_owned());
         }
         let state = next(self.state, demand)?;
+        if state == PipelineState::Working
+            && let Some(error) = &self.failure
+        {
+            return Err(format!("a job has failed, so the run ends: {error}"));
+        }
         if state == self.state {
             return Ok(format!("it is {state} already"));
         }
@@ -178,14 +186,15 @@ impl Controller {
     /// A job has ended as it was asked to.
     pub(super) fn stopped(&mut self, partition: u32, out: &mut Vec<Action>) {
         let winding = self.stopping || self.state != PipelineState::Working;
+        let is_parent = self.is_retiring(partition);
         let reason = match self.state {
             PipelineState::Pausing => AbortReason::Paused,
             _ => AbortReason::Stopped,
         };
         self.abort(partition, reason, out);
         if let Some(slot) = self.slots.get_mut(&partition) {
-            // Resumed while it was ending: another job goes on.
-            slot.phase = if winding { Phase::Ended } else { Phase::Waiting };
+            // Resumed while it was ending: another job goes on, or the re-cut.
+            slot.phase = if winding || is_parent { Phase::Ended } else { Phase::Waiting };
             slot.told = Told::Nothing;
         }
     }
@@ -217,9 +226,9 @@ impl Controller {
         if slot.told >= told {
             return;
         }
-        let begun = std::mem::replace(&mut slot.begun, true);
+        let idle = !slot.begun && slot.told == Told::Nothing;
         self.tell(partition, told, event, out);
-        if !begun {
+        if idle {
             // It has nothing open: beginning it with the end in sight ends it at once.
             self.tell(partition, Told::Nothing, Event::Begin, out);
         }

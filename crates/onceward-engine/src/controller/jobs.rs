@@ -79,6 +79,11 @@ impl Controller {
         if !self.state.has_jobs() || self.closing {
             return;
         }
+        let alive = self.workers.values().filter(|worker| worker.alive).count();
+        if self.expects_until.is_some_and(|until| alive < self.config.workers && self.now < until) {
+            return;
+        }
+        self.expects_until = None;
         let mut workers: Vec<WorkerLoad> = self
             .workers
             .iter()

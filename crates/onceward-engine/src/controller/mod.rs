@@ -35,6 +35,9 @@ use recutting::{Draining, Recutting};
 /// How a controller goes about it.
 #[derive(Clone, Debug)]
 pub struct ControllerConfig {
+    /// Workers that are expected at the beginning: nothing is placed before all of them are there, or a lease's time has
+    /// passed, so that the first one to speak does not get everything.
+    pub workers: usize,
     /// A worker that is not heard of for so long is lost, microseconds.
     pub lease_us: i64,
     /// Between two looks at the loads, microseconds.
@@ -312,6 +315,8 @@ pub struct Controller {
     loads: Loads,
     next_balance: i64,
     ended: bool,
+    /// Until when the workers that are expected are waited for; `None` from the first placing on.
+    expects_until: Option<i64>,
     now: i64,
 }
 
@@ -367,6 +372,7 @@ impl Controller {
             loads: Loads::default(),
             next_balance: i64::MIN,
             ended: false,
+            expects_until: Some(i64::MAX),
             now: i64::MIN,
             plan,
             config,
@@ -416,6 +422,9 @@ impl Controller {
             return;
         }
         self.now = now;
+        if self.expects_until == Some(i64::MAX) {
+            self.expects_until = Some(now.saturating_add(self.config.lease_us));
+        }
         let result = self.take(notice, out).and_then(|()| self.poll(out));
         if let Err(end) = result {
             self.ended = true;
@@ -523,7 +532,9 @@ impl Controller {
     /// Whether a transaction that writes the record is on its way or waits.
     fn record_is_busy(&self) -> bool {
         let out = self.out.as_ref().is_some_and(|(_, layout)| layout.is_some());
-        out || self.waiting.iter().any(|pending| pending.layout.is_some())
+        // What is being read ends in a record made from the one of now.
+        let loading = self.loading.is_some();
+        out || loading || self.waiting.iter().any(|pending| pending.layout.is_some())
     }
 
     /// The record follows what the pipeline was asked for.
@@ -593,7 +604,9 @@ impl Controller {
             After::Removed(partition) => self.removed(partition, out),
             After::Closed => return self.closed(),
             // Stopped while it was paused: nothing had to end.
-            After::Noted if self.layout.state == PipelineState::Stopped => {
+            After::Noted
+                if self.layout.state == PipelineState::Stopped && self.state == PipelineState::Stopped =>
+            {
                 return Err(ControllerEnd::Stopped);
             }
             After::Noted => {}

@@ -150,9 +150,7 @@ fn ac_51_a_power_loss_at_any_write_keeps_state_and_offset_together() {
         let mut world = running(&manifest, Setup::default(), ROWS);
         world.run_until(World::all_run);
         world.disk.crash_at(world.disk.ops() + write, write * 17 + 3);
-        while world.disk.crashed().is_none() {
-            world.step();
-        }
+        world.run_until(|world| world.disk.crashed().is_some());
         world.crash();
         assert_state_is_the_fold(&world, &groups);
         world.bounded = true;

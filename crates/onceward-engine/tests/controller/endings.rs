@@ -2,9 +2,10 @@
 //! was can commit any more.
 
 use onceward_engine::controller::{Action, Command, ControllerEnd, Notice};
-use onceward_protocol::CommitOutcome;
+use onceward_engine::stored::lane_key;
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::state::{Demand, PipelineState};
+use onceward_protocol::{CommitOutcome, LanePoint, Position};
 use onceward_store::Operation;
 
 use crate::manifest::Manifest;
@@ -89,7 +90,7 @@ fn the_transaction_that_says_so_takes_every_grant_and_is_the_last() {
         let before = world.seen.len();
         world.carry_out_one(is_close);
         world.run_for(1_000_000);
-        let later = world.seen[before..].iter().filter(|seen| matches!(seen, Seen::Transact(_))).count();
+        let later = world.seen[before..].iter().filter(|seen| matches!(seen, Seen::Transact)).count();
         assert_eq!(later, 1, "only the one that closes");
         assert_eq!(world.layout().state, state);
     }
@@ -146,13 +147,12 @@ fn commits_that_were_on_their_way_when_the_pipeline_ended_are_fenced() {
         world.run_until(|world| has_ended(world, state));
         let before = world.seen.len();
         world.release(hold);
-        while world.waiting(|pending| matches!(pending, Pending::Commit { .. })) > 0 {
-            world.step();
-        }
+        world.run_for(100_000);
+        assert_eq!(world.waiting(|pending| matches!(pending, Pending::Commit { .. })), 0);
         let judged: Vec<CommitOutcome> = world.seen[before..]
             .iter()
             .filter_map(|seen| match seen {
-                Seen::Judged { outcome, .. } => Some(*outcome),
+                Seen::Judged(outcome) => Some(*outcome),
                 _ => None,
             })
             .collect();
@@ -175,9 +175,7 @@ fn no_job_is_replaced_once_its_lease_was_ended_by_a_pause_a_stop_or_completion()
             Some(demand) => drop(world.demand(demand).unwrap()),
             None => world.bounded = true,
         }
-        while world.end.is_none() && world.state() != PipelineState::Paused {
-            world.step();
-        }
+        world.run_until(|world| world.end.is_some() || world.state() == PipelineState::Paused);
         world.hire();
         world.run_for(1_000_000);
         let assigned = world.seen[before..].iter().filter(|seen| matches!(seen, Seen::Assign { .. }));
@@ -201,4 +199,43 @@ fn a_run_that_is_over_answers_every_command_and_does_nothing() {
     refused(world.ask(Command::Demand(Demand::Pause)));
     assert_eq!(world.seen.len(), before);
     assert_eq!(world.waiting(|pending| matches!(pending, Pending::Action(Action::Transact(_)))), 0);
+}
+
+#[test]
+fn a_stop_at_once_ends_key_ranges_first_so_that_sources_record_what_was_taken() {
+    for taken in MOMENTS {
+        let mut world = at_moment(&windows(2, 2), taken);
+        let before = world.seen.len();
+        world.demand(Demand::Stop { drain: false }).unwrap();
+        assert_eq!(world.run(), ControllerEnd::Stopped);
+        let place = |what: &dyn Fn(&Seen) -> bool| world.seen[before..].iter().position(what);
+        for range in world.live("sums") {
+            let number = range.number;
+            let ended =
+                place(&|seen| matches!(seen, Seen::JobEnded { partition, .. } if *partition == number));
+            for source in [0, 1] {
+                let told =
+                    place(&|seen| matches!(seen, Seen::Tell { partition, .. } if *partition == source));
+                assert!(
+                    ended.unwrap() < told.unwrap(),
+                    "a source was told to end before its consumers had ended"
+                );
+            }
+        }
+        for source in [0, 1] {
+            let key = lane_key("rows", &world.id(source));
+            let finished = world.stored(&world.id(source)).resume.map_or(0, |point| point.rows);
+            let taken = |row: u64| {
+                let point = LanePoint::new(Position::at(row), 0);
+                world.live("sums").iter().all(|range| {
+                    let stored = world.stored(&world.id(range.number));
+                    stored.lanes.get(&key).is_some_and(|lane| lane.taken.covers(point))
+                })
+            };
+            // It records places where a read ended.
+            let read = world.read_rows as u64;
+            let next = 150.min(finished + read);
+            assert!(finished == 150 || !taken(next), "all have committed {next}, recorded is {finished}");
+        }
+    }
 }

@@ -71,31 +71,32 @@ fn a_target_that_fences_twice_more_than_a_lease_apart_is_forgiven() {
 
 #[test]
 fn a_job_that_was_given_up_may_take_the_fence_once_more() {
-    let mut world = running(&windows(1, 1), Setup::default(), 150);
-    let number = world.live("sums")[0].number;
-    let fence = |pending: &Pending| matches!(pending, Pending::Call { call: TargetCall::TakeFence(_), .. });
-    world.hold(fence);
-    world.run_until(|world| world.waiting(fence) == 1);
-    // The worker that asked for the fence is given up; its call lands after the successor's open.
-    let lost = world.worker_of(number);
-    let zombie = world.owner(number).unwrap().uid;
-    world.release(1);
-    world.hold(
-        move |pending| matches!(pending, Pending::Call { uid, call: TargetCall::TakeFence(_), .. } if *uid == zombie),
-    );
-    world.cut_off(lost);
-    let held_back =
-        world.hold(|pending| matches!(pending, Pending::Call { call: TargetCall::Write { .. }, .. }));
-    let write = |pending: &Pending| matches!(pending, Pending::Call { call: TargetCall::Write { .. }, .. });
-    world.run_until(|world| world.waiting(write) == 1);
-    world.carry_out_one(fence);
-    // One more fence in between, for which nobody of ours is to blame: both are within one lease.
-    let before = world.seen.len();
-    world.release(held_back);
+    let (mut world, number) = at_work();
+    // The partition was fenced a moment ago: a second time would be one too many.
     world.faults.push_back((number, fenced()));
-    world.run_until(|world| {
-        world.all_run() && ends(world, before, number).iter().any(|end| matches!(end, JobEnd::Fenced(_)))
-    });
+    world.run_until(|world| ends(world, 0, number).iter().any(|end| matches!(end, JobEnd::Fenced(_))));
+    let first = world.now;
+    let is_fence =
+        |pending: &Pending| matches!(pending, Pending::Call { call: TargetCall::TakeFence(_), .. });
+    let hold = world.hold(is_fence);
+    world.run_until(|world| world.waiting(is_fence) == 1);
+    // The job that asks for the fence is given up and runs on; its call lands after its successor's open.
+    let zombie = world.owner(number).unwrap();
+    let (uid, worker) = (zombie.uid, zombie.worker);
+    let is_late = move |pending: &Pending| matches!(pending, Pending::Call { uid: of, call: TargetCall::TakeFence(_), .. } if *of == uid);
+    world.cut_off(worker);
+    world.push(Pending::Notice(Notice::WorkerGone(worker)));
+    world.hold(is_late);
+    world.release(hold);
+    let is_write =
+        |pending: &Pending| matches!(pending, Pending::Call { call: TargetCall::Write { .. }, .. });
+    let writes = world.hold(is_write);
+    world.run_until(|world| world.waiting(is_write) == 1);
+    world.carry_out_one(is_late);
+    let before = world.seen.len();
+    world.release(writes);
+    world.run_until(|world| ends(world, before, number).iter().any(|end| matches!(end, JobEnd::Fenced(_))));
+    assert!(world.now < first + LEASE, "so late it would be forgiven anyhow");
     world.bounded = true;
     world.complete();
     assert_eq!(world.sorted(0), undisturbed(&windows(1, 1), 150));

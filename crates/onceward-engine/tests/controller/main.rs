@@ -6,6 +6,8 @@
 //! is not said before; what a user asked for is not overwritten by a record that knows nothing of it.
 
 #[cfg(test)]
+mod carry;
+#[cfg(test)]
 mod look;
 #[cfg(test)]
 #[expect(dead_code, reason = "shared with the tests of jobs, which use more of it")]
@@ -21,17 +23,19 @@ mod target;
 mod world;
 
 #[cfg(test)]
+mod by_load;
+#[cfg(test)]
 mod draining;
 #[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod fences;
 #[cfg(test)]
-mod hunts;
-#[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod pausing;
+#[cfg(test)]
+mod records;
 #[cfg(test)]
 mod recut_crashes;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Pausing, and what comes after it.
 
 use onceward_engine::JobEnd;
-use onceward_engine::controller::{ControllerEnd, Happening, Notice};
+use onceward_engine::controller::{Action, ControllerEnd, Happening, Notice};
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::state::{Demand, PipelineState};
 
@@ -174,13 +174,14 @@ fn an_answer_about_calls_that_was_asked_for_before_a_resume_does_not_count_for_t
     let hold = world.hold(is_call);
     world.run_until(|world| world.waiting(is_call) > 0);
     world.demand(Demand::Pause).unwrap();
-    world.run_for(100_000);
-    world.carry_out_one(settled);
-    // The jobs' calls are lost with their worker; whether they arrive is not known yet.
+    // The jobs are lost with their workers; whether their calls arrive is not known yet.
     world.kill(WorkerId(1));
     world.kill(WorkerId(2));
-    world.run_for(1_000_000);
+    let asked = |pending: &Pending| matches!(pending, Pending::Action(Action::Settle(_)));
+    world.run_until(|world| world.waiting(asked) == 1);
     assert!(world.waiting(is_call) > 0);
+    world.carry_out_one(settled);
+    world.run_for(1_000_000);
     assert_eq!(world.state(), PipelineState::Pausing, "an old answer was taken for a new one");
     world.release(hold);
     world.run_for(100_000);

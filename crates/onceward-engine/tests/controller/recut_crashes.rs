@@ -105,9 +105,7 @@ fn a_power_loss_at_every_write_of_a_split_leaves_one_layout_and_the_same_results
     for write in 0..writes {
         let mut world = asked(&manifest, 2, 0);
         world.disk.crash_at(world.disk.ops() + write, write * 31 + 7);
-        while world.disk.crashed().is_none() {
-            world.step();
-        }
+        world.run_until(|world| world.disk.crashed().is_some());
         world.crash();
         assert_one_layout(&world, 1, 2);
         world.bounded = true;

@@ -79,18 +79,20 @@ fn a_heartbeat_renews_the_leases_of_its_own_jobs_and_no_other_and_says_which_mus
     let current: Vec<_> = leases(&world).iter().map(|(number, lease)| (*number, lease.generation)).collect();
     world.now += LEASE / 8;
     let before = leases(&world);
-    // A stranger reports an old generation, and the current one, which is another worker's.
-    for (partition, generation) in old.into_iter().chain(current) {
+    // A stranger reports an old generation, and the current one, which is another worker's; the owner an old one.
+    let owner = SECOND_ONE;
+    let stranger = WorkerId(77);
+    let strangers = old.iter().chain(&current).map(|job| (stranger, *job));
+    for (worker, (partition, generation)) in strangers.chain(old.iter().map(|job| (owner, *job))) {
         let sent_at = world.now;
         let jobs = vec![report(partition, generation)];
-        let stranger = WorkerId(77);
-        let actions = actions_of(&mut world, Notice::Heartbeat { worker: stranger, sent_at, jobs });
+        let actions = actions_of(&mut world, Notice::Heartbeat { worker, sent_at, jobs });
         let drops = actions.iter().any(|action| {
-            matches!(action, Action::Drop { worker, partition: of, generation: which }
-                if *worker == stranger && *of == partition && *which == generation)
+            matches!(action, Action::Drop { worker: whose, partition: of, generation: which }
+                if *whose == worker && *of == partition && *which == generation)
         });
         assert!(drops, "{actions:?}");
-        assert_eq!(leases(&world), before, "renewed by a stranger");
+        assert_eq!(leases(&world), before, "renewed by {worker}");
     }
     let mine: Vec<JobReport> =
         before.iter().map(|(number, lease)| report(*number, lease.generation)).collect();

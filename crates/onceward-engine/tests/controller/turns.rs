@@ -138,7 +138,7 @@ fn a_source_that_is_replaced_after_its_end_gives_no_second_turn_away() {
     let hold = world.hold(|pending| matches!(pending, Pending::Read { partition: 1, .. }));
     world.run_until(|world| !world.assigned(before, 0).is_empty());
     world.run_for(200_000);
-    assert_eq!(turns(&world, before), Vec::<u32>::new(), "it is the second one's turn");
+    assert!(turns(&world, before).iter().all(|source| *source == 0), "it is the second one's turn");
     world.release(hold);
     world.complete();
     assert_eq!(most_at_once(&world), 1);

@@ -7,17 +7,16 @@ use std::sync::Arc;
 
 use onceward_connector::{ReadLimits, TargetError};
 use onceward_engine::controller::{
-    Action, Assignment, Command, Controller, ControllerConfig, ControllerEnd, Happening, Notice,
+    Action, Command, Controller, ControllerConfig, ControllerEnd, Happening, Notice,
 };
 use onceward_engine::layout::LAYOUT_KEY;
-use onceward_engine::recut::PartitionRows;
-use onceward_engine::{Event, Job, JobEnd, LaneMessage, LayoutPartition, Plan, Stored, TargetCall};
+use onceward_engine::{Event, Job, JobEnd, LaneMessage, LayoutPartition, Plan, TargetCall};
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::state::{Demand, next};
 use onceward_protocol::{Branch, CommitOutcome, Generation, Mutants, PartitionId, Position};
 use onceward_store::disk::FaultDisk;
-use onceward_store::{EmbeddedCore, EpochCommit, Operation, Options, Store, TableId, WriteBatch};
+use onceward_store::{EmbeddedCore, EpochCommit, Options, Store, TableId, WriteBatch};
 
 use crate::manifest::Manifest;
 use crate::target::Target;
@@ -27,9 +26,9 @@ pub const LEASE: i64 = 60_000;
 /// Between two looks at the loads.
 pub const SPAN: i64 = 150_000;
 /// Time after which a run counts as stuck.
-const TOO_LONG: i64 = 300_000_000;
+const TOO_LONG: i64 = 100_000_000;
 /// Steps after which a run counts as stuck.
-const TOO_MANY: usize = 400_000;
+const TOO_MANY: usize = 60_000;
 
 /// What waits to be carried out.
 #[derive(Debug)]
@@ -72,8 +71,8 @@ pub enum Pending {
 /// What happened, in order.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    Transact(Vec<Operation>),
-    Load(Vec<PartitionId>),
+    Transact,
+    Load,
     Assign {
         worker: WorkerId,
         partition: u32,
@@ -81,7 +80,6 @@ pub enum Seen {
     },
     Tell {
         partition: u32,
-        generation: Generation,
         event: String,
     },
     Drop {
@@ -96,18 +94,12 @@ pub enum Seen {
         seek: Option<Position>,
     },
     /// A job's epoch was judged.
-    Judged {
-        partition: u32,
-        generation: Generation,
-        outcome: CommitOutcome,
-    },
+    Judged(CommitOutcome),
     Called {
         partition: u32,
-        call: &'static str,
     },
     JobEnded {
         partition: u32,
-        generation: Generation,
         end: JobEnd,
     },
 }
@@ -125,13 +117,13 @@ pub struct TestJob {
     pub partition: LayoutPartition,
     pub generation: Generation,
     pub job: Job,
-    wake: i64,
-    next_row: usize,
+    pub(crate) wake: i64,
+    pub(crate) next_row: usize,
     pub end: Option<JobEnd>,
     /// It has said that its input is at its end.
-    said_end: bool,
+    pub(crate) said_end: bool,
     /// Load that it claims, on top of its own.
-    claimed: u64,
+    pub(crate) claimed: u64,
 }
 
 /// How a world is set up.
@@ -182,12 +174,12 @@ pub struct World {
     next_hold: u32,
     pending: VecDeque<(u64, Pending)>,
     next_sequence: u64,
-    input: BTreeMap<u32, Vec<Vec<u8>>>,
-    next_uid: u64,
+    pub(crate) input: BTreeMap<u32, Vec<Vec<u8>>>,
+    pub(crate) next_uid: u64,
     next_worker: u32,
     next_command: u64,
-    answers: BTreeMap<u64, Result<String, String>>,
-    controller_wake: i64,
+    pub(crate) answers: BTreeMap<u64, Result<String, String>>,
+    pub(crate) controller_wake: i64,
     /// How often power was lost.
     pub lives: u64,
 }
@@ -280,6 +272,7 @@ impl World {
         let state = next(layout.state, demand).unwrap();
         let head = store.head(&id).unwrap().head;
         let config = ControllerConfig {
+            workers: 1,
             lease_us: LEASE,
             balance_us: SPAN,
             active_sources: self.setup.active_sources,
@@ -484,260 +477,5 @@ impl World {
             jobs.push(report);
         }
         Notice::Heartbeat { worker, sent_at: self.now, jobs }
-    }
-
-    // Things are carried out.
-
-    fn carry_out(&mut self, pending: Pending) {
-        match pending {
-            Pending::Action(action) => self.act(action),
-            Pending::Notice(notice) => self.hear(notice),
-            Pending::Lane { to, message } => {
-                // It reaches whoever believes to be that partition's job.
-                let jobs = self.jobs.iter().filter(|job| job.partition.number == to);
-                let jobs: Vec<u64> = jobs.map(|job| job.uid).collect();
-                jobs.into_iter().for_each(|uid| self.handle(uid, Event::Lane(message.clone())));
-            }
-            Pending::Read { uid, tag, seek, limits, partition } => {
-                self.seen.push(Seen::Read { partition, seek: seek.as_ref().map(|point| point.position) });
-                self.read(uid, tag, seek, limits);
-            }
-            Pending::Commit { uid, partition, commit } => {
-                let (epoch, generation) = (commit.epoch, commit.generation);
-                let Some(outcome) = self.submit(|store| store.commit(commit)) else { return };
-                self.seen.push(Seen::Judged { partition, generation, outcome });
-                self.push(Pending::Verdict { uid, epoch, outcome });
-            }
-            Pending::Verdict { uid, epoch, outcome } => self.handle(uid, Event::Commit { epoch, outcome }),
-            Pending::Call { uid, partition, sink, call } => self.call(uid, partition, sink, &call),
-        }
-    }
-    /// Submits to the store and waits for its word; nothing if the power went.
-    fn submit(
-        &mut self,
-        submit: impl FnOnce(&mut EmbeddedCore<FaultDisk>) -> onceward_store::Ticket,
-    ) -> Option<CommitOutcome> {
-        let store = self.store.as_mut().unwrap();
-        submit(store);
-        let mut outcomes = Vec::new();
-        let flushed = store.flush(&mut outcomes);
-        if self.disk.crashed().is_some() {
-            return None;
-        }
-        flushed.unwrap();
-        let maintained = store.maintain();
-        if self.disk.crashed().is_some() {
-            return None;
-        }
-        maintained.unwrap();
-        Some(outcomes[0].outcome)
-    }
-
-    /// A transaction that some controller asks for.
-    pub fn transact(&mut self, operations: Vec<Operation>) -> CommitOutcome {
-        self.submit(|store| store.transact(operations)).unwrap()
-    }
-    /// The controller takes a notice.
-    pub fn hear(&mut self, notice: Notice) {
-        let mut actions = Vec::new();
-        let Some(controller) = &mut self.controller else { return };
-        controller.handle(self.now, notice, &mut actions);
-        for action in actions {
-            match action {
-                Action::Wake(at) => self.controller_wake = at,
-                Action::Log(happening) => {
-                    self.check_happening(&happening);
-                    self.seen.push(Seen::Log(happening));
-                }
-                Action::Answer { id, answer } => drop(self.answers.insert(id, answer)),
-                Action::Renewed { .. } => {}
-                Action::End(end) => {
-                    self.check_end(&end);
-                    self.end = Some(end);
-                    self.controller_wake = i64::MAX;
-                }
-                action => {
-                    self.check_action(&action);
-                    self.push(Pending::Action(action));
-                }
-            }
-        }
-    }
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Transact(operations) => {
-                self.seen.push(Seen::Transact(operations.clone()));
-                if let Some(outcome) = self.submit(|store| store.transact(operations)) {
-                    self.push(Pending::Notice(Notice::Transacted(outcome)));
-                }
-            }
-            Action::Load(partitions) => {
-                let rows = partitions.iter().map(|id| self.rows_of(id)).collect();
-                self.seen.push(Seen::Load(partitions));
-                self.push(Pending::Notice(Notice::Loaded(rows)));
-            }
-            Action::Settle(number) => self.push(Pending::Notice(Notice::Settled(number))),
-            Action::Assign { worker, assignment } => self.assign(worker, assignment),
-            Action::Tell { worker, partition, generation, event } => {
-                let said = format!("{event:?}");
-                self.seen.push(Seen::Tell { partition, generation, event: said });
-                if let Some(uid) = self.find(worker, partition, generation) {
-                    self.handle(uid, event);
-                }
-            }
-            Action::Drop { worker, partition, generation } => {
-                self.seen.push(Seen::Drop { worker, partition, generation });
-                if let Some(uid) = self.find(worker, partition, generation) {
-                    self.jobs.retain(|job| job.uid != uid);
-                }
-            }
-            Action::Layout(layout) => {
-                for partition in layout.partitions() {
-                    let wiring = self.plan.wiring(&layout, &partition);
-                    let mine = |job: &&TestJob| job.partition.number == partition.number;
-                    let jobs = self.jobs.iter().filter(mine).filter(|job| self.is_reachable(job.worker));
-                    let jobs: Vec<u64> = jobs.map(|job| job.uid).collect();
-                    for uid in jobs {
-                        self.handle(uid, Event::Rewire(Box::new(wiring.clone())));
-                    }
-                }
-            }
-            Action::Wake(_)
-            | Action::Log(_)
-            | Action::Renewed { .. }
-            | Action::Answer { .. }
-            | Action::End(_) => {}
-        }
-    }
-    pub fn rows_of(&self, id: &PartitionId) -> PartitionRows {
-        let store = self.store.as_ref().unwrap();
-        let head = store.head(id).unwrap();
-        PartitionRows::read(head, |table, visit| store.scan(id, table, visit)).unwrap()
-    }
-    fn find(&self, worker: WorkerId, partition: u32, generation: Generation) -> Option<u64> {
-        let mine = |job: &&TestJob| {
-            job.worker == worker && job.partition.number == partition && job.generation == generation
-        };
-        self.jobs.iter().filter(|_| self.is_reachable(worker)).find(mine).map(|job| job.uid)
-    }
-    fn assign(&mut self, worker: WorkerId, assignment: Assignment) {
-        let Assignment { partition, generation, layout, seed } = assignment;
-        let number = partition.number;
-        self.seen.push(Seen::Assign { worker, partition: number, generation });
-        self.former.push((partition.id.clone(), generation));
-        if !self.is_reachable(worker) {
-            return;
-        }
-        let stored = Stored::load(self.store.as_ref().unwrap(), &partition.id).unwrap();
-        let job = self.plan.job(&layout, &partition, generation, stored, seed, Mutants::NONE).unwrap();
-        let uid = self.next_uid;
-        self.next_uid += 1;
-        self.jobs.push(TestJob {
-            uid,
-            worker,
-            partition,
-            generation,
-            job,
-            wake: i64::MAX,
-            next_row: 0,
-            end: None,
-            said_end: false,
-            claimed: 0,
-        });
-    }
-    pub fn job(&mut self, uid: u64) -> Option<&mut TestJob> {
-        self.jobs.iter_mut().find(|job| job.uid == uid)
-    }
-
-    /// Steps a job and takes what it asks for.
-    fn handle(&mut self, uid: u64, event: Event) {
-        let now = self.now;
-        let Some(known) = self.job(uid) else { return };
-        let mut requests = Vec::new();
-        known.job.handle(now, event, &mut requests);
-        let (partition, generation) = (known.partition.number, known.generation);
-        for request in requests {
-            self.take_request(uid, partition, generation, request);
-        }
-        let Some(known) = self.jobs.iter().position(|job| job.uid == uid) else { return };
-        if let Job::Source(source) = &self.jobs[known].job
-            && source.has_ended()
-            && !self.jobs[known].said_end
-            && self.is_reachable(self.jobs[known].worker)
-        {
-            self.jobs[known].said_end = true;
-            self.push(Pending::Notice(Notice::ReadToEnd(partition)));
-        }
-    }
-    fn take_request(
-        &mut self,
-        uid: u64,
-        partition: u32,
-        generation: Generation,
-        request: onceward_engine::Request,
-    ) {
-        use onceward_engine::Request;
-        match request {
-            Request::Lane { to, message } => self.push(Pending::Lane { to, message }),
-            Request::Read { tag, seek, limits } => {
-                self.push(Pending::Read { uid, partition, tag, seek, limits });
-            }
-            Request::Commit(commit) => self.push(Pending::Commit { uid, partition, commit }),
-            Request::Target { sink, call } => self.push(Pending::Call { uid, partition, sink, call }),
-            Request::Wake(at) => self.job(uid).unwrap().wake = at,
-            Request::End(end) => {
-                let known = self.job(uid).unwrap();
-                known.end = Some(end.clone());
-                let worker = known.worker;
-                self.seen.push(Seen::JobEnded { partition, generation, end: end.clone() });
-                if self.is_reachable(worker) {
-                    self.push(Pending::Notice(Notice::Ended { partition, generation, end }));
-                }
-            }
-        }
-    }
-    fn read(&mut self, uid: u64, tag: u32, seek: Option<ResumePoint>, limits: ReadLimits) {
-        use onceward_connector::{Read, Record, RecordBatch};
-        let most = self.read_rows.min(limits.rows);
-        let end = if self.bounded { Read::End } else { Read::Idle };
-        let Some(known) = self.jobs.iter_mut().find(|job| job.uid == uid) else { return };
-        let rows = self.input.get(&known.partition.number).map_or(&[][..], Vec::as_slice);
-        if let Some(point) = seek {
-            known.next_row = point.position.major as usize;
-        }
-        let first = known.next_row;
-        let until = rows.len().min(first + most);
-        let read = if first >= rows.len() {
-            end
-        } else {
-            let (mut bytes, mut records) = (Vec::new(), Vec::new());
-            for (offset, row) in rows[first..until].iter().enumerate() {
-                let position = Position::at((first + offset + 1) as u64);
-                records.push(Record { start: bytes.len() as u32, len: row.len() as u32, position });
-                bytes.extend_from_slice(row);
-            }
-            known.next_row = until;
-            Read::Batch { batch: RecordBatch::new(bytes, records), token: until.to_string().into_bytes() }
-        };
-        self.handle(uid, Event::Read { tag, read: Ok(read) });
-    }
-    fn call(&mut self, uid: u64, partition: u32, sink: u32, call: &TargetCall) {
-        let name = match call {
-            TargetCall::TakeFence(_) => "take fence",
-            TargetCall::ReadMarker => "read marker",
-            TargetCall::CreateMarker(_) => "create marker",
-            _ => "write",
-        };
-        self.seen.push(Seen::Called { partition, call: name });
-        let target = self.targets.entry((sink, partition)).or_default();
-        let before = target.rows.len();
-        let fault = self.faults.iter().position(|(of, _)| *of == partition);
-        let answer = match fault.and_then(|index| self.faults.remove(index)) {
-            Some((_, error)) => Err(error),
-            None => target.apply(call),
-        };
-        let new = target.rows[before..].iter().map(|row| (sink, partition, row.clone()));
-        self.arrived.extend(new);
-        self.handle(uid, Event::Target { sink, answer });
     }
 }

@@ -186,6 +186,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         numbers.insert(partition.number, handle.head(&partition.id)?.last_number);
     }
     let config = ControllerConfig {
+        workers: workers as usize,
         lease_us: LEASE_US,
         balance_us: BALANCE_US,
         active_sources: MAX_ACTIVE_SOURCES,
