@@ -191,7 +191,7 @@ fn killed_in_a_step(dir: &Path, kill: u64, random: &mut Random) -> Kill {
         steps = done;
         Some((report["layout"].as_u64()?, lines[begun].contains(" 1 key range(s) become")))
     });
-    std::thread::sleep(Duration::from_micros(random.below(8_000)));
+    std::thread::sleep(Duration::from_micros(random.below(3_000)));
     run.0.kill().unwrap();
     run.0.wait().unwrap();
     Kill { before: killed.0, cuts: killed.1, rows }

@@ -582,7 +582,7 @@ impl SourceJob {
             });
         }
         if let Reading::Idle(until) = self.reading
-            && self.ending == Ending::No
+            && self.may_read()
         {
             wake = wake.min(until);
         }

@@ -85,7 +85,10 @@ impl PartitionId {
         match &self.0.kind {
             PartitionKind::Pipeline => "pipeline".to_owned(),
             PartitionKind::Source { source, name, .. } => format!("{source}/{name}"),
-            PartitionKind::Range { computation, index, .. } => format!("{computation}[{index}]"),
+            PartitionKind::Range { computation, layout: 1, index } => format!("{computation}[{index}]"),
+            PartitionKind::Range { computation, layout, index } => {
+                format!("{computation}[v{layout}.{index}]")
+            }
         }
     }
     /// The self-delimiting, injective byte form, as stored and as part of message ids.

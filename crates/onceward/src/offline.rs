@@ -28,11 +28,7 @@ pub struct Overview {
 fn open(data_dir: &Path) -> Result<(EmbeddedStore, Layout), RunError> {
     let nothing = || RunError::NoPipeline(data_dir.display().to_string());
     // A look must not make a store where there is none.
-    if !data_dir.is_dir() {
-        return Err(nothing());
-    }
-    let empty = std::fs::read_dir(data_dir).map_or(true, |mut entries| entries.next().is_none());
-    if empty {
+    if !data_dir.join("FORMAT").is_file() {
         return Err(nothing());
     }
     let store = EmbeddedStore::open(data_dir, Options::default())?;
@@ -83,6 +79,8 @@ pub fn demand(data_dir: &Path, demand: Demand) -> Result<PipelineState, RunError
     };
     let state = match state {
         PipelineState::Pausing => PipelineState::Paused,
+        // It may run again, and nothing does.
+        PipelineState::Working => PipelineState::Stopped,
         state => state,
     };
     let result = match demand {

@@ -247,7 +247,7 @@ fn a_paused_pipeline_is_not_run_and_says_what_to_type() {
     assert_eq!(running.wait(Duration::from_secs(60)).unwrap().unwrap(), RunEnd::Paused);
     let error = bench.error(&manifest, &[]).to_string();
     assert!(error.contains("OW-5512") && error.contains("onceward resume"), "{error}");
-    assert_eq!(onceward::offline::demand(&bench.state(), Demand::Resume).unwrap(), PipelineState::Working);
+    assert_eq!(onceward::offline::demand(&bench.state(), Demand::Resume).unwrap(), PipelineState::Stopped);
     let read = bench.run(&manifest, &[], 500);
     assert_numbered(&bench.rows("out"), read);
 }

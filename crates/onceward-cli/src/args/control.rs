@@ -43,7 +43,7 @@ pub struct DemandArgs {
 pub struct StopArgs {
     #[command(flatten)]
     pub demand: DemandArgs,
-    /// Do not finish what is under way: open windows and rows that have been read stay for the next run
+    /// Do not finish what is under way: what was read and is not committed is read again by the next run
     #[arg(long)]
     pub no_drain: bool,
 }

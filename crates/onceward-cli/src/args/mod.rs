@@ -38,6 +38,7 @@ pub enum Command {
   onceward run pipeline.yaml
   onceward run pipeline.yaml --set spec.sources.orders.config.path=orders.jsonl
   onceward run pipeline.yaml --data-dir /var/lib/onceward/orders --plain
+  onceward run pipeline.yaml --reset by_user    its windows have changed: forget the old ones
 
 A run that was stopped or killed is continued by the same command: the output is as if nothing had
 happened. Ctrl-C or SIGTERM stops cleanly: reading ends, the open epoch is finished, the sinks confirm, all
@@ -98,12 +99,15 @@ it is changed again, also over restarts; --auto gives the number back to the man
     )]
     Rescale(RescaleArgs),
     /// Forget everything that a pipeline has done; the next run starts new
-    #[command(after_help = "Examples:
+    #[command(
+        mut_arg("pipeline", |arg| arg.help("The pipeline: the name of one that was run from here, or its manifest")),
+        after_help = "Examples:
   onceward reset orders
   onceward reset orders --yes         for scripts: nothing is asked
 
-Removes the data directory. What the sinks have written is not removed, and the next run writes all of it
-again: remove it before, or move it away. Refused while a process runs the pipeline.")]
+Removes the data directory. What the sinks have written is not removed: remove it before the next run, or
+move it away. Refused while a process runs the pipeline."
+    )]
     Reset(ResetArgs),
     /// Check manifests without running them
     #[command(after_help = "Examples:
@@ -166,6 +170,9 @@ pub struct RunArgs {
     /// Threads that compute [default: `spec.replicas` of the manifest, or one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
+    /// Drop the state of a source, computation or sink before the run, so that it begins anew; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub reset: Vec<String>,
     /// Print progress as plain lines even on a terminal
     #[arg(long)]
     pub plain: bool,

@@ -92,8 +92,9 @@ pub fn reset(args: &ResetArgs) -> Result<(), Failure> {
         Heard::Process(_) => Err(client::unexpected(&target.data_dir).into()),
         Heard::Store(_) => console::print(&format!(
             "{name} is reset: the next run starts new\n\
-             What its sinks have written is NOT removed, and the next run writes all of it again: before that, remove the \
-             output files and tables, or move them away, or set other ones in the manifest\n"
+             What its sinks have written is NOT removed. Before the next run, remove it or move it away, or set other \
+             targets in the manifest: file and sqlite sinks refuse a target that the old pipeline has written to, all others \
+             write every row again\n"
         )),
     }
 }

@@ -42,7 +42,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         None => name.clone(),
     };
     let workers = workers(args, &manifest.pipeline);
-    let options = RunOptions { data_dir: data_dir.clone(), workers, rate: args.rate, reset: Default::default() };
+    let reset = args.reset.iter().cloned().collect();
+    let options = RunOptions { data_dir: data_dir.clone(), workers, rate: args.rate, reset };
     let failed = |error: RunError| error::failure(&error, &manifest);
     let prepared = match start::prepare(&manifest.pipeline, &registry, &options) {
         // Not a failure: a loop that starts a run until it succeeds must come to its end.

@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use crate::asking::wait_for_rows;
 use crate::project::{MANIFEST, Project};
 
 #[test]
@@ -38,6 +39,30 @@ fn a_changed_manifest_is_refused_by_the_name_of_the_change() {
     let live = ["--set", "spec.epoch.interval=50ms", "--set", "spec.shutdownTimeout=10s"];
     project.run(&live).expect(0);
     assert_eq!(project.rows("out", 0), expected);
+}
+
+#[test]
+fn state_that_a_change_would_orphan_is_dropped_only_by_name() {
+    let (project, _) = Project::with_rows(40_000, 4);
+    let run = project.watch(&["--rate", "20000", "--plain"]);
+    wait_for_rows(&project.data_dir(), 5_000);
+    project.onceward(&["stop"]).expect(0);
+    run.finish().expect(0);
+    project.edit("tumbling: 1h", "tumbling: 2h");
+    let refused = project.run(&[]).expect(1);
+    assert!(
+        refused.stderr.contains("error: OW-5502: ") && refused.stderr.contains("--reset NAME"),
+        "{refused:#?}"
+    );
+    let unknown = project.run(&["--reset", "per_ky"]).expect(1);
+    assert!(
+        unknown.stderr.contains("error: OW-5517: ") && unknown.stderr.contains("per_key"),
+        "{unknown:#?}"
+    );
+    let ended = project.run(&["--reset", "per_key"]).expect(0);
+    assert!(ended.stdout.starts_with("sums completed in "), "{ended:#?}");
+    let two_hours = |row: &String| row.contains("T00:00:00Z") || row.contains("T02:00:00Z");
+    assert!(project.rows("out", 0).iter().any(two_hours));
 }
 
 #[test]

@@ -24,9 +24,13 @@ fn a_reset_makes_a_completed_pipeline_start_new() {
     assert!(reset.stdout.starts_with("sums is reset") && reset.stdout.contains(KEPT), "{reset:#?}");
     assert!(!project.data_dir().exists());
     assert_eq!(project.rows("out", 0), expected, "what sinks have written is the user's");
+    // As it was said: nothing is mixed.
+    let refused = project.run(&[]).expect(1);
+    assert!(refused.stderr.contains("OW-3101"), "{refused:#?}");
+    assert_eq!(project.rows("out", 0), expected);
     std::fs::remove_dir_all(project.folder().join("out")).expect("removed");
     let again = project.run(&[]).expect(0);
-    assert!(again.stderr.contains("starting new"), "{again:#?}");
+    assert!(again.stdout.contains("sums completed in "), "{again:#?}");
     assert_eq!(project.rows("out", 0), expected);
 }
 

@@ -28,6 +28,8 @@ struct Inner {
     state: PipelineState,
     lines: VecDeque<LogLine>,
     next_line: u64,
+    /// The largest epoch seen: it does not fall with a range that leaves the layout.
+    epoch: u64,
 }
 
 /// Figures and lines of one run.
@@ -38,7 +40,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(plan: &Plan, layout: Arc<Layout>, state: PipelineState) -> Self {
+    pub(crate) fn new(plan: &Plan, layout: Arc<Layout>, state: PipelineState, epoch: u64) -> Self {
         Board {
             inner: Mutex::new(Inner {
                 figures: BTreeMap::new(),
@@ -46,6 +48,7 @@ impl Board {
                 state,
                 lines: VecDeque::new(),
                 next_line: 1,
+                epoch,
             }),
             commit_latency: Histogram::default(),
             sinks: plan.pipeline.sinks.iter().map(|sink| sink.name.clone()).collect(),
@@ -59,7 +62,9 @@ impl Board {
     }
     pub(crate) fn set(&self, partition: u32, worker: u32, job: &Job, progress: Option<(u64, u64)>) {
         let figures = Figures { stats: job.stats(), sinks: job.sinks(), progress, worker: Some(worker) };
-        self.lock().figures.insert(partition, figures);
+        let mut inner = self.lock();
+        inner.epoch = inner.epoch.max(figures.stats.epoch);
+        inner.figures.insert(partition, figures);
     }
     /// The layout changed: what is not in it any more counts among what is delivered, and a retired range counts for its
     /// children.
@@ -117,7 +122,7 @@ impl Board {
                 })
                 .collect(),
             jobs: Vec::new(),
-            epoch: inner.figures.values().map(|figures| figures.stats.epoch).max().unwrap_or(0),
+            epoch: inner.epoch,
         };
         let mut sizes = vec![(0u64, 0u64, true); layout.sources.len()];
         for partition in layout.partitions() {

@@ -39,6 +39,8 @@ pub(crate) struct Coordinator {
     pub(crate) asking: Vec<(u64, Sender<Result<String, String>>)>,
     pub(crate) next_ask: u64,
     pub(crate) workers_gone: u32,
+    /// A clean stop was asked for while jobs were ending for a pause.
+    pub(crate) ends_when_paused: bool,
 }
 
 impl Coordinator {
@@ -109,6 +111,11 @@ impl Coordinator {
             Heard::Stop if self.controller.state() == PipelineState::Paused => {
                 return Ok(Some(RunEnd::Paused));
             }
+            // The pause holds, and the process ends with it.
+            Heard::Stop if self.controller.state() == PipelineState::Pausing => {
+                self.ends_when_paused = true;
+                return Ok(None);
+            }
             Heard::Stop => {
                 Notice::Asked { id: UNASKED, command: Command::Demand(Demand::Stop { drain: false }) }
             }
@@ -132,8 +139,9 @@ impl Coordinator {
                 return Ok(Some(end));
             }
         }
-        self.board.set_state(self.controller.state());
-        Ok(None)
+        let state = self.controller.state();
+        self.board.set_state(state);
+        Ok((self.ends_when_paused && state == PipelineState::Paused).then_some(RunEnd::Paused))
     }
 
     fn order(&self, worker: WorkerId, order: Order) {

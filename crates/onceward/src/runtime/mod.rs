@@ -178,6 +178,7 @@ impl Remote {
 
 /// Starts a controller and its workers.
 pub fn start(prepared: Prepared) -> Result<Running, RunError> {
+    let epoch = prepared.epoch()?;
     let Prepared { plan, layout, term, state, sources, sinks, store, options, .. } = prepared;
     let handle = store.handle();
     let workers = options.workers.clamp(1, 256) as u32;
@@ -196,7 +197,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         mutants: Mutants::NONE,
     };
     let plan = Arc::new(plan);
-    let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state));
+    let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state, epoch));
     let controller = Controller::new(
         plan.clone(),
         layout,
@@ -262,6 +263,7 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         asking: Vec::new(),
         next_ask: 0,
         workers_gone: 0,
+        ends_when_paused: false,
     };
     let thread = std::thread::Builder::new()
         .name("coordinator".to_owned())
