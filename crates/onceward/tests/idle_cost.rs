@@ -72,7 +72,7 @@ fn after_a_hundred_restarts_neither_what_is_held_nor_the_store_has_grown() {
     let (memory, store) = (held(folder.path()), size(&state));
     (0..100).for_each(|_| run(folder.path()));
     let (memory_after, store_after) = (held(folder.path()), size(&state));
-    assert!(memory > 10_000, "{memory}");
+    assert!(memory > 5_000, "{memory}: the keys are there");
     assert!(memory_after <= memory + memory / 20, "what is held went from {memory} to {memory_after}");
     assert!(store_after <= store + SEGMENT, "the store went from {store} to {store_after}");
 }
