@@ -27,6 +27,9 @@ pub struct JobReport {
     pub buckets: [u64; BUCKETS],
 }
 
+/// A job is moved if it has at least one part in so many of all load.
+const WORTH_MOVING: u64 = 20;
+
 /// One message in so many is looked at for its part of the range.
 const SAMPLE: usize = 16;
 
@@ -195,6 +198,10 @@ impl Controller {
             return;
         }
         let Some(due) = rebalance(&jobs, &self.alive()) else { return };
+        // A move costs what its producers read again, an epoch or two of everything: a light job is not worth it.
+        if self.loads.of(due.partition).saturating_mul(WORTH_MOVING) < total {
+            return;
+        }
         if let Some(slot) = self.slots.get_mut(&due.partition) {
             slot.prefers = Some(due.to);
         }
