@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,11 +59,13 @@ spec:
 
 struct Bench {
     folder: tempfile::TempDir,
+    /// Rows read by the runs so far.
+    read: Cell<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
-        Bench { folder: tempfile::tempdir().unwrap() }
+        Bench { folder: tempfile::tempdir().unwrap(), read: Cell::new(0) }
     }
     fn path(&self) -> &Path {
         self.folder.path()
@@ -81,6 +84,10 @@ impl Bench {
     fn run(&self, manifest: &str, reset: &[&str], rows: u64) -> u64 {
         let mut running = self.start(manifest, reset).unwrap();
         let remote = running.remote();
+        assert!(
+            remote.status().sources[0].rows >= self.read.get(),
+            "earlier runs count from the first look on"
+        );
         // The figures of the runs before are there when every partition's job is.
         while !remote.status().jobs.iter().all(|job| job.worker.is_some()) {
             assert!(running.wait(Duration::from_millis(1)).is_none());
@@ -93,7 +100,8 @@ impl Bench {
         assert_eq!(running.wait(Duration::from_secs(60)).unwrap().unwrap(), RunEnd::Stopped);
         let status = running.status();
         assert_eq!(status.sinks.iter().map(|sink| sink.owed).sum::<u64>(), 0, "drained");
-        status.sources[0].rows
+        self.read.set(status.sources[0].rows);
+        self.read.get()
     }
     fn rows(&self, sink: &str) -> Vec<Value> {
         let mut rows = Vec::new();

@@ -66,6 +66,10 @@ impl Board {
         inner.epoch = inner.epoch.max(figures.stats.epoch);
         inner.figures.insert(partition, figures);
     }
+    /// What earlier runs have counted, until the partition's job is there.
+    pub(crate) fn seed(&self, partition: u32, stats: JobStats) {
+        self.lock().figures.insert(partition, Figures { stats, ..Figures::default() });
+    }
     /// The layout changed: what is not in it any more counts among what is delivered, and a retired range counts for its
     /// children.
     pub(crate) fn set_layout(&self, layout: Arc<Layout>) {

@@ -20,10 +20,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onceward_engine::controller::{Assignment, Command, Controller, ControllerConfig, Notice};
-use onceward_engine::{Event, Job, JobEnd, LaneMessage, Layout};
-use onceward_protocol::{Generation, Mutants};
-use onceward_store::StoreHandle;
+use onceward_engine::{Event, Job, JobEnd, JobStats, LaneMessage, Layout, Stored};
+use onceward_protocol::{Generation, Mutants, PartitionId, Watermark};
 use onceward_store::service::{Histogram, Stats};
+use onceward_store::{StoreHandle, TableId};
 
 use crate::error::RunError;
 use crate::prepare::{Prepared, random_u64};
@@ -198,6 +198,9 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
     };
     let plan = Arc::new(plan);
     let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state, epoch));
+    for partition in layout.partitions() {
+        board.seed(partition.number, counted(&handle, &partition.id)?);
+    }
     let controller = Controller::new(
         plan.clone(),
         layout,
@@ -273,6 +276,26 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         })
         .map_err(|error| RunError::Thread(format!("cannot start a thread: {error}")))?;
     Ok(Running { board, store: handle, heard, end, thread: Some(thread) })
+}
+
+/// What is counted of a partition over its whole life, from the few rows that say so.
+fn counted(store: &StoreHandle, partition: &PartitionId) -> Result<JobStats, RunError> {
+    let view = store.view(partition)?;
+    let head = view.head();
+    let stored = Stored::read(partition, head, |table, visit| match table {
+        TableId::META => view.scan(table, visit),
+        _ => Ok(()),
+    })?;
+    let ended = stored.resume.as_ref().is_some_and(|place| place.end);
+    Ok(JobStats {
+        rows_in: stored.resume.as_ref().map_or(stored.counters.rows_in, |place| place.rows),
+        late: stored.counters.late,
+        expired: stored.counters.expired,
+        rows_out: stored.counters.rows_out,
+        epoch: head.head.map_or(0, |head| head.epoch),
+        watermark: if ended { Watermark::END } else { Watermark::NONE },
+        ..JobStats::default()
+    })
 }
 
 /// Starts a thread that reports its own panic.
