@@ -129,7 +129,7 @@ fn a_pipeline_is_named_by_name_by_manifest_by_directory_or_not_at_all() {
 #[test]
 fn a_run_waits_for_a_command_that_looks() {
     let (project, expected) = Project::with_rows(40_000, 1);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 1_000);
     project.onceward(&["stop", "--no-drain"]).expect(0);
     run.finish().expect(0);

@@ -11,7 +11,7 @@ use crate::project::Project;
 #[test]
 fn a_pause_stands_still_and_a_resume_goes_on_to_the_same_result() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let mut run = project.watch(&["--rate", "20000", "--plain"]);
+    let mut run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     let paused = project.onceward(&["pause", "sums"]).expect(0);
     assert!(paused.stdout.starts_with("sums is paused, epoch "), "{paused:#?}");
@@ -42,7 +42,7 @@ fn a_pause_stands_still_and_a_resume_goes_on_to_the_same_result() {
 /// Whatever ends a run while it is paused.
 fn ends_while_paused(signal: Signal) -> String {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     project.onceward(&["pause"]).expect(0);
     run.signal(signal);
@@ -76,7 +76,7 @@ fn a_run_that_ends_while_paused_stays_paused_and_says_so() {
 #[test]
 fn a_stop_without_drain_ends_the_run_and_the_next_goes_on() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     let stopped = project.onceward(&["stop", "sums", "--no-drain"]).expect(0);
     assert!(stopped.stdout.starts_with("sums is stopped, epoch "), "{stopped:#?}");
@@ -92,7 +92,7 @@ fn a_stop_without_drain_ends_the_run_and_the_next_goes_on() {
 #[test]
 fn a_paused_run_can_be_stopped_as_it_is() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     project.onceward(&["pause"]).expect(0);
     project.onceward(&["stop", "--no-drain"]).expect(0);
@@ -105,7 +105,7 @@ fn a_paused_run_can_be_stopped_as_it_is() {
 #[test]
 fn without_waiting_the_answer_says_what_was_begun() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     let asked = project.onceward(&["pause", "--no-wait"]).expect(0);
     assert!(asked.stdout.starts_with("sums: pausing"), "{asked:#?}");

@@ -44,7 +44,7 @@ fn a_changed_manifest_is_refused_by_the_name_of_the_change() {
 #[test]
 fn state_that_a_change_would_orphan_is_dropped_only_by_name() {
     let (project, _) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     project.onceward(&["stop"]).expect(0);
     run.finish().expect(0);

@@ -57,7 +57,7 @@ fn ranges_go_up_and_down_while_running_and_the_result_is_the_same() {
     let at = lines.iter().position(|line| *line == words(header)).unwrap_or_else(|| panic!("{shown:#?}"));
     assert_eq!(lines[at + 1][0], "by_key");
     assert_eq!(lines[at + 1][7..9], ["5", "0"], "{shown:#?}");
-    assert!(shown.stdout.contains("\nby_key[0] ") && shown.stdout.contains("\nmade/1 "), "{shown:#?}");
+    assert!(shown.stdout.contains("\nby_key[v") && shown.stdout.contains("\nmade/1 "), "{shown:#?}");
 
     project.onceward(&["rescale", "by_key", "1"]).expect(0);
     wait_for_ranges(&project, 1);

@@ -37,7 +37,7 @@ fn a_reset_makes_a_completed_pipeline_start_new() {
 #[test]
 fn a_reset_is_refused_while_a_process_runs_the_pipeline() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 1_000);
     let refused = project.onceward(&["reset", "sums", "--yes"]).expect(1);
     assert!(refused.stderr.contains("error: OW-6010: "), "{refused:#?}");
@@ -49,7 +49,7 @@ fn a_reset_is_refused_while_a_process_runs_the_pipeline() {
 #[test]
 fn what_a_killed_run_has_under_way_is_not_reset_at_once() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     run.signal(Signal::KILL);
     run.finish();

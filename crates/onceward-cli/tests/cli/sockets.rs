@@ -14,7 +14,7 @@ use crate::project::Project;
 #[test]
 fn the_socket_is_its_owners_and_goes_with_the_run() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let mut run = project.watch(&["--rate", "20000", "--plain"]);
+    let mut run = project.watch(&["--rate", "8000", "--plain"]);
     // Whoever has read that may ask.
     run.wait_for("the start", |line| line == "starting new");
     assert_eq!(figures(&project.data_dir()).expect("an answer")["pipeline"], "sums");
@@ -28,7 +28,7 @@ fn the_socket_is_its_owners_and_goes_with_the_run() {
 #[test]
 fn a_stale_socket_of_a_killed_run_is_nobodys_and_is_replaced() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     run.signal(Signal::KILL);
     run.finish();
@@ -42,7 +42,7 @@ fn a_stale_socket_of_a_killed_run_is_nobodys_and_is_replaced() {
     let logs = project.onceward(&["logs"]).expect(1);
     assert!(logs.stderr.contains("OW-6013") && logs.stderr.contains("running process only"), "{logs:#?}");
 
-    let mut run = project.watch(&["--rate", "20000", "--plain"]);
+    let mut run = project.watch(&["--rate", "8000", "--plain"]);
     run.wait_for("the start", |line| line.starts_with("resuming from epoch "));
     assert_eq!(figures(&project.data_dir()).expect("an answer")["state"], "working");
     run.finish().expect(0);
@@ -53,7 +53,7 @@ fn a_stale_socket_of_a_killed_run_is_nobodys_and_is_replaced() {
 #[test]
 fn nonsense_on_the_socket_does_not_disturb_the_run() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let mut run = project.watch(&["--rate", "20000", "--plain"]);
+    let mut run = project.watch(&["--rate", "8000", "--plain"]);
     run.wait_for("the start", |line| line == "starting new");
     let connect = || UnixStream::connect(project.data_dir().join("control.sock")).expect("connected");
     let _silent: Vec<UnixStream> = (0..5).map(|_| connect()).collect();
@@ -100,7 +100,7 @@ fn nonsense_on_the_socket_does_not_disturb_the_run() {
 #[test]
 fn several_clients_at_once_are_all_served() {
     let (project, expected) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "8000", "--plain"]);
     wait_for_rows(&project.data_dir(), 5_000);
     let follow = || Watched::start(onceward(project.folder(), &["logs", "sums", "--follow"]));
     let followers = [follow(), follow()];
@@ -131,7 +131,7 @@ fn several_clients_at_once_are_all_served() {
 #[test]
 fn a_follower_that_is_killed_hears_of_nothing_and_one_whose_run_is_killed_says_so() {
     let (project, _) = Project::with_rows(40_000, 4);
-    let run = project.watch(&["--rate", "20000", "--plain"]);
+    let run = project.watch(&["--rate", "1000", "--plain"]);
     wait_for_rows(&project.data_dir(), 1);
     let follow = || Watched::start(onceward(project.folder(), &["logs", "-f"]));
     let (gone, follower) = (follow(), follow());
@@ -156,7 +156,7 @@ fn a_follower_that_is_killed_hears_of_nothing_and_one_whose_run_is_killed_says_s
 fn a_data_directory_with_a_long_path_can_be_controlled() {
     let (project, expected) = Project::with_rows(40_000, 4);
     let long = format!("{}/{}/state", "long-".repeat(30), "path-".repeat(30));
-    let run = project.watch(&["--rate", "20000", "--plain", "--data-dir", &long]);
+    let run = project.watch(&["--rate", "8000", "--plain", "--data-dir", &long]);
     let data_dir = ["--data-dir", long.as_str()];
     until("rows", || {
         let ended = finish(onceward(project.folder(), &["status", "--json", data_dir[0], data_dir[1]]));
