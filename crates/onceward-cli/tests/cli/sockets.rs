@@ -135,7 +135,8 @@ fn a_follower_that_is_killed_hears_of_nothing_and_one_whose_run_is_killed_says_s
     wait_for_rows(&project.data_dir(), 1);
     let follow = || Watched::start(onceward(project.folder(), &["logs", "-f"]));
     let (gone, follower) = (follow(), follow());
-    gone.signal(Signal::INT);
+    // Not INT: who starts the tests in the background has it ignored.
+    gone.signal(Signal::TERM);
     assert_eq!(gone.finish().code, None);
     assert_eq!(project.status(&[])["state"], "working");
     // It follows once it has printed something.
