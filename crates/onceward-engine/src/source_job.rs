@@ -302,7 +302,10 @@ impl SourceJob {
     }
 
     fn take(&mut self, now: i64, event: Event, out: &mut Vec<Request>) -> Result<(), JobEnd> {
-        self.stirred |= matches!(event, Event::Read { .. } | Event::Lane(_) | Event::Target { .. });
+        self.stirred |= matches!(
+            event,
+            Event::Read { .. } | Event::Lane(_) | Event::Target { .. } | Event::Commit { .. }
+        );
         match event {
             Event::Begin => {
                 self.begun = true;
