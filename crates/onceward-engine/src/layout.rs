@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use onceward_protocol::chain::Head;
 use onceward_protocol::codec::{Reader, put_str, put_varint};
 use onceward_protocol::identity::PartitionKind;
 use onceward_protocol::recut::Recut;
 use onceward_protocol::state::PipelineState;
-use onceward_protocol::{Creation, KeyRange, PartitionId};
+use onceward_protocol::{Creation, Generation, KeyRange, PartitionId};
+use onceward_store::{EpochCommit, TableId, WriteBatch};
 
 /// Version of the record's byte form. Version 1 had equal ranges and a completed flag, version 2 no wanted numbers.
 const VERSION: u8 = 3;
@@ -236,31 +238,34 @@ impl Layout {
     }
     /// All partitions, sources first.
     pub fn partitions(&self) -> Vec<LayoutPartition> {
-        let mut all = Vec::new();
-        for (index, source) in self.sources.iter().enumerate() {
-            for (name, number) in source.partitions.iter().zip(source.first..) {
-                let kind = PartitionKind::Source {
-                    source: source.name.clone(),
-                    creation: source.creation,
-                    name: name.clone(),
-                };
-                all.push(LayoutPartition {
-                    number,
-                    id: PartitionId::new(self.creation, kind),
-                    role: Role::Source { source: index, name: name.clone() },
-                });
+        let sources = (0..self.sources.len()).flat_map(|source| self.source_partitions(source));
+        let keyed = (0..self.keyed.len()).flat_map(|keyed| self.keyed_partitions(keyed));
+        sources.chain(keyed).collect()
+    }
+    /// The partitions of one source, by its place.
+    pub fn source_partitions(&self, index: usize) -> impl Iterator<Item = LayoutPartition> {
+        let source = &self.sources[index];
+        source.partitions.iter().zip(source.first..).map(move |(name, number)| {
+            let kind = PartitionKind::Source {
+                source: source.name.clone(),
+                creation: source.creation,
+                name: name.clone(),
+            };
+            LayoutPartition {
+                number,
+                id: PartitionId::new(self.creation, kind),
+                role: Role::Source { source: index, name: name.clone() },
             }
-        }
-        for (keyed, computation) in self.keyed.iter().enumerate() {
-            for range in &computation.ranges {
-                all.push(LayoutPartition {
-                    number: range.number,
-                    id: self.range_id(&computation.name, range),
-                    role: Role::Keyed { keyed, range: *range },
-                });
-            }
-        }
-        all
+        })
+    }
+    /// The ranges of one keyed computation, by its place.
+    pub fn keyed_partitions(&self, keyed: usize) -> impl Iterator<Item = LayoutPartition> {
+        let computation = &self.keyed[keyed];
+        computation.ranges.iter().map(move |range| LayoutPartition {
+            number: range.number,
+            id: self.range_id(&computation.name, range),
+            role: Role::Keyed { keyed, range: *range },
+        })
     }
     /// The identity of a range.
     pub fn range_id(&self, computation: &str, range: &LayoutRange) -> PartitionId {
@@ -270,6 +275,12 @@ impl Layout {
             index: range.index,
         };
         PartitionId::new(self.creation, kind)
+    }
+    /// The commit that writes this record on top of `head`, under the term `generation`.
+    pub fn record(&self, generation: Generation, head: Option<Head>) -> EpochCommit {
+        let mut writes = WriteBatch::default();
+        writes.put(TableId::META, LAYOUT_KEY, &self.encode());
+        EpochCommit::after(self.pipeline_partition(), generation, head, writes)
     }
     /// A short stable name of a partition, for file names.
     pub fn slug(&self, partition: &LayoutPartition) -> String {

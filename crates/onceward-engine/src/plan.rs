@@ -244,21 +244,27 @@ impl Plan {
 
     /// Every partition that feeds a computation, retired ones too until they are drained.
     fn producers(&self, layout: &Layout, keyed: usize, consumer: u32) -> Vec<LanePlan> {
-        let mut lanes = Vec::new();
-        for from in layout.partitions() {
-            let groups = match &from.role {
-                Role::Source { source, .. } => &self.sources[*source].groups,
-                Role::Keyed { keyed, .. } => &self.keyed[*keyed].groups,
+        let feeds = |groups: &[Group]| groups.iter().any(|group| group.keyed == keyed);
+        let lanes = |from: LayoutPartition, groups: &[Group]| -> Vec<LanePlan> {
+            let groups = groups.iter().filter(|group| group.keyed == keyed);
+            let lane = |group: &Group| LanePlan {
+                key: LaneKey { producer: from.number, stream: group.stream, consumer },
+                stream: self.streams[group.stream as usize].clone(),
+                producer: from.id.clone(),
             };
-            for group in groups.iter().filter(|group| group.keyed == keyed) {
-                lanes.push(LanePlan {
-                    key: LaneKey { producer: from.number, stream: group.stream, consumer },
-                    stream: self.streams[group.stream as usize].clone(),
-                    producer: from.id.clone(),
-                });
-            }
-        }
-        lanes
+            groups.map(lane).collect()
+        };
+        // Only what feeds it is looked at: most layouts are many ranges of which few feed each other.
+        let sources = self.sources.iter().enumerate().filter(|(_, part)| feeds(&part.groups));
+        let ranges = self.keyed.iter().enumerate().filter(|(_, part)| feeds(&part.groups));
+        sources
+            .flat_map(|(index, part)| {
+                layout.source_partitions(index).flat_map(|from| lanes(from, &part.groups)).collect::<Vec<_>>()
+            })
+            .chain(ranges.flat_map(|(index, part)| {
+                layout.keyed_partitions(index).flat_map(|from| lanes(from, &part.groups)).collect::<Vec<_>>()
+            }))
+            .collect()
     }
 
     /// Builds the job of one partition from what is stored of it. `seed` feeds its nonces.

@@ -29,12 +29,17 @@ struct KeyState {
     values: Vec<(String, Vec<u8>)>,
 }
 
+/// A stored timer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct TimerRow {
-    kind: TimerKind,
-    at: i64,
-    key: Vec<u8>,
-    name: String,
+pub struct TimerRow {
+    /// By which clock.
+    pub kind: TimerKind,
+    /// For when it is set, microseconds.
+    pub at: i64,
+    /// The group key.
+    pub key: Vec<u8>,
+    /// The name it is set under.
+    pub name: String,
 }
 
 impl TimerRow {
@@ -49,7 +54,8 @@ impl TimerRow {
         out.extend_from_slice(self.name.as_bytes());
         out
     }
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    /// Takes the key of a row of the timers table apart; `None` if it is malformed.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         let kind = match input.byte()? {
             0 => TimerKind::Event,
@@ -69,6 +75,13 @@ fn state_key(group: &[u8], name: &str) -> Vec<u8> {
     put_bytes(&mut key, group);
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+/// The group key and the name in the key of a row of the state table; `None` if it is malformed.
+pub fn decode_state_key(key: &[u8]) -> Option<(&[u8], &str)> {
+    let mut input = Reader::new(key);
+    let group = input.bytes()?;
+    Some((group, std::str::from_utf8(input.rest()).ok()?))
 }
 
 /// State and timers of one partition.
@@ -238,9 +251,7 @@ impl Process {
     }
     /// Takes up a stored state row; `None` if it is malformed.
     pub fn load_state(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
-        let mut input = Reader::new(key);
-        let group = input.bytes()?;
-        let name = std::str::from_utf8(input.rest()).ok()?;
+        let (group, name) = decode_state_key(key)?;
         self.tables.put(routing_hash(group), group, name, value);
         Some(())
     }

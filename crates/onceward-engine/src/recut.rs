@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onceward_protocol::chain::Head;
 use onceward_protocol::codec::{Reader, order_i64};
 use onceward_protocol::recut::LaneState;
 use onceward_protocol::{Generation, KeyRange, Mutants, PartitionHead, PartitionId, routing_hash};
@@ -41,10 +40,6 @@ impl PartitionRows {
         }
         Ok(PartitionRows { head, rows })
     }
-    /// The last commit.
-    pub fn last(&self) -> Option<Head> {
-        self.head.head
-    }
     /// Takes the rows apart.
     pub fn parse(&self, partition: &PartitionId) -> Result<Stored, EngineError> {
         let mut stored = Stored { head: self.head, ..Stored::default() };
@@ -57,16 +52,7 @@ impl PartitionRows {
     pub fn removal(&self, partition: &PartitionId, generation: Generation) -> EpochCommit {
         let mut writes = WriteBatch::default();
         self.rows.iter().for_each(|(table, key, _)| writes.delete(*table, key));
-        self.follow(partition, generation, writes)
-    }
-    fn follow(&self, partition: &PartitionId, generation: Generation, writes: WriteBatch) -> EpochCommit {
-        EpochCommit {
-            partition: partition.clone(),
-            generation,
-            epoch: self.last().map_or(0, |head| head.epoch) + 1,
-            predecessor: self.last(),
-            writes,
-        }
+        EpochCommit::after(partition.clone(), generation, self.head.head, writes)
     }
 }
 
@@ -128,7 +114,8 @@ pub fn commits(
                 writes[owner].put(*table, key, value);
             }
         }
-        removals.push(parent.rows.follow(parent.partition, parent.generation, removal));
+        let (partition, head) = (parent.partition.clone(), parent.rows.head.head);
+        removals.push(EpochCommit::after(partition, parent.generation, head, removal));
     }
     for (child, writes) in children.iter().zip(&mut writes) {
         inherit_lanes(child, parents, &stored, lanes, writes, mutants);
@@ -137,12 +124,8 @@ pub fn commits(
     if let Some(first) = writes.first_mut() {
         inherit_counters(&stored, first);
     }
-    let begin = |(child, writes): (&Child<'_>, WriteBatch)| EpochCommit {
-        partition: child.partition.clone(),
-        generation: child.generation,
-        epoch: 1,
-        predecessor: None,
-        writes,
+    let begin = |(child, writes): (&Child<'_>, WriteBatch)| {
+        EpochCommit::after(child.partition.clone(), child.generation, None, writes)
     };
     Ok(removals.into_iter().chain(children.iter().zip(writes).map(begin)).collect())
 }

@@ -141,13 +141,7 @@ impl Respec<'_> {
     ) {
         let generation = generation(head.last_number + 1);
         operations.push(Operation::Grant(id.clone(), generation));
-        operations.push(Operation::Commit(EpochCommit {
-            partition: id.clone(),
-            generation,
-            epoch: head.head.map_or(0, |head| head.epoch) + 1,
-            predecessor: head.head,
-            writes,
-        }));
+        operations.push(Operation::Commit(EpochCommit::after(id.clone(), generation, head.head, writes)));
     }
 
     fn remove(
@@ -157,10 +151,10 @@ impl Respec<'_> {
         operations: &mut Vec<Operation>,
     ) {
         let Some((rows, _)) = self.holdings.stored.get(&partition.id) else { return };
-        let mut writes = WriteBatch::default();
-        rows.rows.iter().for_each(|(table, key, _)| writes.delete(*table, key));
-        self.commit(&partition.id, rows.head, writes, generation, operations);
-        operations.push(Operation::Revoke(partition.id.clone()));
+        let (id, generation) = (&partition.id, generation(rows.head.last_number + 1));
+        operations.push(Operation::Grant(id.clone(), generation));
+        operations.push(Operation::Commit(rows.removal(id, generation)));
+        operations.push(Operation::Revoke(id.clone()));
     }
 
     /// A sink that is gone, or is another one now, must not find what an old one of its name has left.

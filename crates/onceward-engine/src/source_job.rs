@@ -76,6 +76,34 @@ struct FusedGroup {
     routing: Option<Routing>,
 }
 
+/// What lies in lanes and is not sent yet.
+#[derive(Clone, Copy)]
+struct Unsent {
+    rows: u64,
+    /// As they were read: what they take in lanes is in proportion.
+    bytes: u64,
+    /// When they are sent at the latest.
+    due: i64,
+}
+
+impl Unsent {
+    const NOTHING: Unsent = Unsent { rows: 0, bytes: 0, due: i64::MAX };
+
+    /// Another read; `due` counts from the first one.
+    fn add(&mut self, batch: &RecordBatch, due: i64) {
+        if batch.records().is_empty() {
+            return;
+        }
+        self.due = self.due.min(due);
+        self.rows += batch.records().len() as u64;
+        self.bytes += batch.records().iter().map(|record| u64::from(record.len)).sum::<u64>();
+    }
+    fn is_worth_sending(&self, lanes: usize) -> bool {
+        let per_lane = |sum: u64, worth: u64| sum >= lanes as u64 * worth;
+        lanes <= FEW_LANES || per_lane(self.rows, ROWS_PER_BATCH) || per_lane(self.bytes, BYTES_PER_BATCH)
+    }
+}
+
 struct Out {
     /// Empty if the source is materialised.
     groups: Vec<FusedGroup>,
@@ -177,11 +205,7 @@ pub struct SourceJob {
     rows_read: u64,
     /// Rows read by this job.
     load: u64,
-    /// Rows that lie in lanes and are not sent yet, and when they are at the latest.
-    unsent: u64,
-    /// Their bytes as they were read: what they take in lanes is in proportion.
-    unsent_bytes: u64,
-    flush_at: i64,
+    unsent: Unsent,
     /// When the last row came, and whether the consumers know that none has for a while.
     last_row_at: i64,
     rests: bool,
@@ -245,9 +269,7 @@ impl SourceJob {
             counters: stored.counters,
             rows_read: 0,
             load: 0,
-            unsent: 0,
-            unsent_bytes: 0,
-            flush_at: i64::MAX,
+            unsent: Unsent::NOTHING,
             stirred: true,
             last_row_at: i64::MIN,
             rests: false,
@@ -414,9 +436,7 @@ impl SourceJob {
                     rows: self.rows_read,
                     end: true,
                 });
-                self.unsent = 0;
-                self.unsent_bytes = 0;
-                self.flush_at = i64::MAX;
+                self.unsent = Unsent::NOTHING;
                 for lane in self.out.lanes_mut() {
                     lane.watermark(Watermark::END);
                     lane.flush(Frontier::END, out);
@@ -494,16 +514,10 @@ impl SourceJob {
             rows: self.rows_read,
             end: false,
         });
-        if self.unsent == 0 {
-            self.flush_at = now.saturating_add(self.plan.limits.interval_us / 2);
-        }
-        self.unsent += batch.records().len() as u64;
+        self.unsent.add(batch, now.saturating_add(self.plan.limits.interval_us / 2));
         self.last_row_at = now;
         self.rests = false;
-        self.unsent_bytes += batch.records().iter().map(|record| u64::from(record.len)).sum::<u64>();
-        let lanes = self.out.by_key.len();
-        let few = lanes <= FEW_LANES || self.unsent >= lanes as u64 * ROWS_PER_BATCH;
-        if few || self.unsent_bytes >= lanes as u64 * BYTES_PER_BATCH {
+        if self.unsent.is_worth_sending(self.out.by_key.len()) {
             self.send(out);
         }
         Ok(())
@@ -522,12 +536,10 @@ impl SourceJob {
     /// Sends what lies in the lanes.
     fn send(&mut self, out: &mut Vec<Request>) {
         // With a rewind ahead a lane may lack rows that the others have had.
-        if self.unsent == 0 || self.rewind {
+        if self.unsent.rows == 0 || self.rewind {
             return;
         }
-        self.unsent = 0;
-        self.unsent_bytes = 0;
-        self.flush_at = i64::MAX;
+        self.unsent = Unsent::NOTHING;
         let through = Frontier::through(self.out.position);
         self.out.lanes_mut().for_each(|lane| lane.flush(through, out));
     }
@@ -569,7 +581,7 @@ impl SourceJob {
         if !self.begun {
             return Ok(());
         }
-        if self.flush_at <= now || self.ending != Ending::No {
+        if self.unsent.due <= now || self.ending != Ending::No {
             self.send(out);
         }
         self.finish_progress(now);
@@ -593,7 +605,7 @@ impl SourceJob {
         if self.ledger.has_room() {
             wake = wake.min(self.clock.due(self.stirred || self.wants_commit(now).0));
         }
-        out.push(Request::Wake(wake.min(self.flush_at).max(now + 1)));
+        out.push(Request::Wake(wake.min(self.unsent.due).max(now + 1)));
         Ok(())
     }
 
@@ -722,9 +734,7 @@ impl SourceJob {
             self.rewind = false;
             // What lies in the lanes and was not sent is read again.
             self.out.lanes_mut().for_each(LaneOut::discard);
-            self.unsent = 0;
-            self.unsent_bytes = 0;
-            self.flush_at = i64::MAX;
+            self.unsent = Unsent::NOTHING;
             if point.end {
                 self.reading = Reading::Ready;
                 return self.read(now, Ok(Read::End), out);

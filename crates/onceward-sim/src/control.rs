@@ -12,7 +12,7 @@ use onceward_engine::{Event, Job, Layout, Stored};
 use onceward_protocol::lease::{AbortReason, WorkerId};
 use onceward_protocol::state::{Demand, PipelineState, next};
 use onceward_protocol::{Branch, Generation};
-use onceward_store::{EpochCommit, Store, TableId, WriteBatch};
+use onceward_store::{Store, TableId};
 
 use crate::world::{Broken, SimJob, Submitted, World};
 
@@ -73,10 +73,7 @@ impl World {
         let term = Generation { number: known.last_number + 1, nonce, branch: Branch::default() };
         store.grant(&id, term);
         if known.head.is_none() {
-            let mut writes = WriteBatch::default();
-            writes.put(TableId::META, LAYOUT_KEY, &self.layout.encode());
-            let partition = id.clone();
-            store.commit(EpochCommit { partition, generation: term, epoch: 1, predecessor: None, writes });
+            store.commit(self.layout.record(term, None));
         }
         if !self.flush()? {
             return Ok(false);

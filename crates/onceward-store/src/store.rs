@@ -20,6 +20,23 @@ pub struct EpochCommit {
     pub writes: WriteBatch,
 }
 
+impl EpochCommit {
+    /// The epoch that follows `head`, the partition's last commit.
+    pub fn after(
+        partition: PartitionId,
+        generation: Generation,
+        head: Option<Head>,
+        writes: WriteBatch,
+    ) -> Self {
+        let epoch = head.map_or(0, |head| head.epoch) + 1;
+        EpochCommit { partition, generation, epoch, predecessor: head, writes }
+    }
+    /// What the partition's head is once this is committed.
+    pub fn head(&self) -> Head {
+        Head { generation: self.generation, epoch: self.epoch }
+    }
+}
+
 /// One step of a transaction over several partitions.
 #[derive(Clone, Debug)]
 pub enum Operation {

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use onceward_engine::Layout;
 use onceward_protocol::state::{Demand, PipelineState, next};
-use onceward_protocol::{CommitOutcome, PartitionHead};
-use onceward_store::{EmbeddedStore, EpochCommit, Operation, Options, StoreHandle, TableId, WriteBatch};
+use onceward_store::{EmbeddedStore, Operation, Options, StoreHandle};
 
 use crate::error::RunError;
-use crate::prepare::{LAYOUT_KEY, find_layout, grant, store_failed};
+use crate::prepare::{Term, find_layout, newest_epoch};
 
 /// What a data directory holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +27,7 @@ pub struct Overview {
 fn open(data_dir: &Path) -> Result<(EmbeddedStore, Layout), RunError> {
     let nothing = || RunError::NoPipeline(data_dir.display().to_string());
     // A look must not make a store where there is none.
-    if !data_dir.join("FORMAT").is_file() {
+    if !EmbeddedStore::exists(data_dir) {
         return Err(nothing());
     }
     let store = EmbeddedStore::open(data_dir, Options::default())?;
@@ -41,18 +40,12 @@ fn open(data_dir: &Path) -> Result<(EmbeddedStore, Layout), RunError> {
 /// Looks into a data directory. Refused while a process runs the pipeline.
 pub fn overview(data_dir: &Path) -> Result<Overview, RunError> {
     let (store, layout) = open(data_dir)?;
-    let handle = store.handle();
-    let mut epoch = 0;
-    let partitions = layout.partitions();
-    for partition in &partitions {
-        epoch = epoch.max(handle.head(&partition.id)?.head.map_or(0, |head| head.epoch));
-    }
     let overview = Overview {
         pipeline: layout.pipeline.clone(),
         state: layout.state,
         layout: layout.version,
-        partitions: partitions.len(),
-        epoch,
+        partitions: layout.partitions().len(),
+        epoch: newest_epoch(&store.handle(), &layout)?,
     };
     store.close();
     Ok(overview)
@@ -86,35 +79,17 @@ pub fn demand(data_dir: &Path, demand: Demand) -> Result<PipelineState, RunError
     let result = match demand {
         Demand::Reset => return reset(store, data_dir).map(|()| PipelineState::Stopped),
         _ if state == layout.state => Ok(()),
-        _ => write(&store.handle(), Layout { state, ..layout }),
+        _ => write(&store.handle(), &Layout { state, ..layout }),
     };
     store.close();
     result.map(|()| state)
 }
 
 /// One transaction: no lease is left, and the record says where the pipeline stands.
-fn write(store: &StoreHandle, layout: Layout) -> Result<(), RunError> {
-    let record = layout.pipeline_partition();
-    let (generation, PartitionHead { head, .. }) = grant(store, &record)?;
-    let mut writes = WriteBatch::default();
-    writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
-    let mut operations: Vec<Operation> =
-        layout.partitions().into_iter().map(|partition| Operation::Revoke(partition.id)).collect();
-    operations.push(Operation::Commit(EpochCommit {
-        partition: record,
-        generation,
-        epoch: head.map_or(0, |head| head.epoch) + 1,
-        predecessor: head,
-        writes,
-    }));
-    match store.transact(operations) {
-        CommitOutcome::Committed => Ok(()),
-        CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
-            partition: "the pipeline's record".to_owned(),
-            reason: reason.to_string(),
-        }),
-        CommitOutcome::Unknown => Err(store_failed(store)),
-    }
+fn write(store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
+    let revoked = layout.partitions().into_iter().map(|partition| Operation::Revoke(partition.id));
+    let mut term = Term::take(store, &layout.pipeline_partition())?;
+    term.write(store, revoked.collect(), layout)
 }
 
 /// Removes the store. It is renamed first: whatever happens on the way, what is found under its name is whole or gone.

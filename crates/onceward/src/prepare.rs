@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onceward_connector::{Registry, Sink, SinkContract, Source, StreamShape};
-pub(crate) use onceward_engine::layout::LAYOUT_KEY;
-use onceward_engine::layout::LayoutSource;
+use onceward_engine::layout::{LAYOUT_KEY, LayoutSource};
 use onceward_engine::plan::SinkBehaviour;
+use onceward_engine::recut::PartitionRows;
 use onceward_engine::{Layout, Plan};
 use onceward_protocol::chain::Head;
 use onceward_protocol::identity::PartitionKind;
 use onceward_protocol::state::{Demand, PipelineState, next};
 use onceward_protocol::{Branch, CommitOutcome, Creation, Generation, PartitionHead, PartitionId};
 use onceward_spec::{ManifestInput, Pipeline};
-use onceward_store::{EmbeddedStore, EpochCommit, Options, StoreHandle, TableId, WriteBatch};
+use onceward_store::{EmbeddedStore, Operation, Options, StoreHandle, TableId};
 
 use crate::error::RunError;
 use crate::respec::{self, Wanted};
@@ -88,20 +88,19 @@ impl Term {
         let (generation, head) = grant(store, partition)?;
         Ok(Term { generation, head: head.head })
     }
-    /// What the record's next commit is.
-    pub(crate) fn next(&self) -> Head {
-        Head { generation: self.generation, epoch: self.head.map_or(0, |head| head.epoch) + 1 }
-    }
-    /// Writes the record as one epoch of the pipeline's own partition.
-    fn write(&mut self, store: &StoreHandle, layout: &Layout) -> Result<(), RunError> {
-        let partition = layout.pipeline_partition();
-        let mut writes = WriteBatch::default();
-        writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
-        let Head { generation, epoch } = self.next();
-        let predecessor = self.head;
-        match store.commit(EpochCommit { partition, generation, epoch, predecessor, writes }) {
+    /// Writes the record as one epoch of the pipeline's own partition, in one transaction with `operations`.
+    pub(crate) fn write(
+        &mut self,
+        store: &StoreHandle,
+        mut operations: Vec<Operation>,
+        layout: &Layout,
+    ) -> Result<(), RunError> {
+        let record = layout.record(self.generation, self.head);
+        let head = record.head();
+        operations.push(Operation::Commit(record));
+        match store.transact(operations) {
             CommitOutcome::Committed => {
-                self.head = Some(Head { generation, epoch });
+                self.head = Some(head);
                 Ok(())
             }
             CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
@@ -111,6 +110,24 @@ impl Term {
             CommitOutcome::Unknown => Err(store_failed(store)),
         }
     }
+}
+
+/// The largest committed epoch of any partition, 0 before the first.
+pub(crate) fn newest_epoch(store: &StoreHandle, layout: &Layout) -> Result<u64, RunError> {
+    let mut newest = 0;
+    for partition in layout.partitions() {
+        newest = newest.max(store.head(&partition.id)?.head.map_or(0, |head| head.epoch));
+    }
+    Ok(newest)
+}
+
+/// Everything that is stored of a partition, as of one moment.
+pub(crate) fn partition_rows(
+    store: &StoreHandle,
+    partition: &PartitionId,
+) -> Result<PartitionRows, RunError> {
+    let view = store.view(partition)?;
+    Ok(PartitionRows::read(view.head(), |table, visit| view.scan(table, visit))?)
 }
 
 /// The store's own reason, once it has failed.
@@ -141,12 +158,7 @@ pub(crate) fn grant(
 impl Prepared {
     /// The largest committed epoch of any partition, 0 before the first.
     pub fn epoch(&self) -> Result<u64, RunError> {
-        let store = self.store.handle();
-        let mut newest = 0;
-        for partition in self.layout.partitions() {
-            newest = newest.max(store.head(&partition.id)?.head.map_or(0, |head| head.epoch));
-        }
-        Ok(newest)
+        newest_epoch(&self.store.handle(), &self.layout)
     }
     /// Opens the store, compiles the plan, and takes up or writes the layout.
     pub fn new(pipeline: Pipeline, registry: &Registry, options: RunOptions) -> Result<Self, RunError> {
@@ -177,38 +189,37 @@ impl Prepared {
         let plan = Plan::compile(pipeline, &codecs, &behaviours, registry)?;
         let store = EmbeddedStore::open(&options.data_dir, Options::default())?;
         let handle = store.handle();
+        let new = |creation| -> Result<(Layout, Term), RunError> {
+            let layout = new_layout(&plan, &sources, canonical.clone(), creation)?;
+            let mut term = Term::take(&handle, &layout.pipeline_partition())?;
+            term.write(&handle, Vec::new(), &layout)?;
+            Ok((layout, term))
+        };
         let (layout, term, resumed) = match find_layout(&handle)? {
-            Some((layout, _))
-                if !onceward_spec::changes(&layout.canonical, &plan.pipeline, registry).is_empty()
-                    && is_untouched(&handle, &layout)? =>
-            {
-                check_name(&layout, &plan.pipeline.name)?;
-                // Nothing was computed with the old manifest: the new one takes its place.
-                let layout = new_layout(&plan, &sources, canonical, layout.creation)?;
-                let mut term = Term::take(&handle, &layout.pipeline_partition())?;
-                term.write(&handle, &layout)?;
+            None => {
+                let (layout, term) = new(creation()?)?;
                 (layout, term, false)
             }
             Some((layout, partition)) => {
                 check_name(&layout, &plan.pipeline.name)?;
-                may_run(&layout, &options.data_dir)?;
                 let changes = onceward_spec::changes(&layout.canonical, &plan.pipeline, registry);
-                if changes.is_empty() && options.reset.is_empty() {
-                    let term = Term::take(&handle, &partition)?;
-                    (respec::in_order(layout, &plan), term, true)
+                if !changes.is_empty() && is_untouched(&handle, &layout)? {
+                    // Nothing was computed with the old manifest: the new one takes its place.
+                    let (layout, term) = new(layout.creation)?;
+                    (layout, term, false)
                 } else {
-                    let wanted = Wanted { changes: &changes, reset: &options.reset, canonical };
-                    let data_dir = options.data_dir.display().to_string();
-                    let (layout, term) =
-                        respec::take_over(&handle, &plan, &sources, &layout, wanted, &data_dir)?;
-                    (layout, term, true)
+                    may_run(&layout, &options.data_dir)?;
+                    if changes.is_empty() && options.reset.is_empty() {
+                        let term = Term::take(&handle, &partition)?;
+                        (respec::in_order(layout, &plan), term, true)
+                    } else {
+                        let wanted = Wanted { changes: &changes, reset: &options.reset, canonical };
+                        let data_dir = options.data_dir.display().to_string();
+                        let (layout, term) =
+                            respec::take_over(&handle, &plan, &sources, &layout, wanted, &data_dir)?;
+                        (layout, term, true)
+                    }
                 }
-            }
-            None => {
-                let layout = new_layout(&plan, &sources, canonical, creation()?)?;
-                let mut term = Term::take(&handle, &layout.pipeline_partition())?;
-                term.write(&handle, &layout)?;
-                (layout, term, false)
             }
         };
         let warnings = if resumed { ignored_partitions(&layout, &sources) } else { Vec::new() };
@@ -338,8 +349,15 @@ fn may_run(layout: &Layout, data_dir: &Path) -> Result<PipelineState, RunError> 
 }
 
 /// A new random creation.
-pub(crate) fn creation() -> Result<Creation, RunError> {
+fn creation() -> Result<Creation, RunError> {
     Ok(Creation((u128::from(random_u64()?) << 64) | u128::from(random_u64()?)))
+}
+
+/// A source as a layout has it from its first start on.
+pub(crate) fn new_source(name: &str, source: &dyn Source) -> Result<LayoutSource, RunError> {
+    let partitions =
+        source.partitions().map_err(|error| RunError::Source { source_name: name.to_owned(), error })?;
+    Ok(LayoutSource { name: name.to_owned(), creation: creation()?, partitions, first: 0 })
 }
 
 fn new_layout(
@@ -350,15 +368,7 @@ fn new_layout(
 ) -> Result<Layout, RunError> {
     let mut layout_sources = Vec::new();
     for (spec, source) in plan.pipeline.sources.iter().zip(sources) {
-        let partitions = source
-            .partitions()
-            .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })?;
-        layout_sources.push(LayoutSource {
-            name: spec.name.clone(),
-            creation: creation()?,
-            partitions,
-            first: 0,
-        });
+        layout_sources.push(new_source(&spec.name, source.as_ref())?);
     }
     let name = plan.pipeline.name.clone();
     Ok(Layout::new(pipeline_creation, name, canonical, layout_sources, plan.keyed()))

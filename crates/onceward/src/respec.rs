@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use onceward_connector::Source;
-use onceward_engine::layout::{LAYOUT_KEY, LayoutSource};
-use onceward_engine::recut::PartitionRows;
 use onceward_engine::respec::{Holdings, Respec};
 use onceward_engine::{Layout, Plan};
-use onceward_protocol::{Branch, CommitOutcome, Generation};
+use onceward_protocol::{Branch, Generation};
 use onceward_spec::{Change, ChangeClass};
-use onceward_store::{EpochCommit, Operation, StoreHandle, TableId, WriteBatch};
+use onceward_store::StoreHandle;
 
 use crate::error::RunError;
-use crate::prepare::{Term, creation, random_u64, store_failed};
+use crate::prepare::{Term, new_source, partition_rows, random_u64};
 
 /// What a manifest changes, and what the user wants to forget.
 pub(crate) struct Wanted<'a> {
@@ -60,28 +58,8 @@ pub(crate) fn take_over(
     let seed = random_u64()?;
     let mut nonces = onceward_engine::entropy::Nonces::new(seed);
     let mint = |number| Generation { number, nonce: nonces.next_u64(), branch: Branch::default() };
-    let mut operations = respec.operations(mint);
-    let mut writes = WriteBatch::default();
-    writes.put(TableId::META, LAYOUT_KEY, &after.encode());
-    let next = term.next();
-    operations.push(Operation::Commit(EpochCommit {
-        partition: after.pipeline_partition(),
-        generation: next.generation,
-        epoch: next.epoch,
-        predecessor: term.head,
-        writes,
-    }));
-    match store.transact(operations) {
-        CommitOutcome::Committed => {
-            term.head = Some(next);
-            Ok((after, term))
-        }
-        CommitOutcome::Fenced(reason) => Err(RunError::Fenced {
-            partition: "the pipeline's record".to_owned(),
-            reason: reason.to_string(),
-        }),
-        CommitOutcome::Unknown => Err(store_failed(store)),
-    }
+    term.write(store, respec.operations(mint), &after)?;
+    Ok((after, term))
 }
 
 fn check_names(plan: &Plan, before: &Layout, reset: &BTreeSet<String>) -> Result<(), RunError> {
@@ -100,8 +78,7 @@ fn check_names(plan: &Plan, before: &Layout, reset: &BTreeSet<String>) -> Result
 fn holdings(store: &StoreHandle, layout: &Layout) -> Result<Holdings, RunError> {
     let mut rows = BTreeMap::new();
     for partition in layout.partitions() {
-        let view = store.view(&partition.id)?;
-        let read = PartitionRows::read(view.head(), |table, visit| view.scan(table, visit))?;
+        let read = partition_rows(store, &partition.id)?;
         rows.insert(partition.id, read);
     }
     Ok(Holdings::new(rows)?)
@@ -121,15 +98,7 @@ fn layout_after(
         if after.sources.iter().any(|known| known.name == spec.name) {
             continue;
         }
-        let partitions = source
-            .partitions()
-            .map_err(|error| RunError::Source { source_name: spec.name.clone(), error })?;
-        after.add_source(LayoutSource {
-            name: spec.name.clone(),
-            creation: creation()?,
-            partitions,
-            first: 0,
-        });
+        after.add_source(new_source(&spec.name, source.as_ref())?);
     }
     for (name, count) in plan.keyed() {
         if !after.keyed.iter().any(|known| known.name == name) {

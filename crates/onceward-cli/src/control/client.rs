@@ -11,7 +11,7 @@ use onceward_store::StoreError;
 
 use super::error::ControlError;
 use super::socket;
-use super::target::{Target, is_store};
+use super::target::Target;
 use super::wire::{Answer, MAX_ANSWER, Request};
 use crate::figures::Report;
 
@@ -101,9 +101,6 @@ pub fn ask<T>(
     loop {
         if let Some(answer) = ask_process(data_dir, request)? {
             return Ok(Heard::Process(answer));
-        }
-        if !is_store(data_dir) {
-            return Err(ControlError::Library(RunError::NoPipeline(data_dir.display().to_string())));
         }
         match offline() {
             Ok(answer) => return Ok(Heard::Store(answer)),

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use onceward_store::EmbeddedStore;
+
 use super::error::ControlError;
 use crate::args::control::PipelineArgs;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
-
-/// What every store has.
-const STORE_FILE: &str = "FORMAT";
 
 /// Where a pipeline's state is, and what it must be called.
 pub struct Target {
@@ -25,17 +24,12 @@ pub fn home() -> PathBuf {
     [".", ".onceward"].iter().collect()
 }
 
-/// Whether there is a store. Opening one would make it.
-pub fn is_store(data_dir: &Path) -> bool {
-    data_dir.join(STORE_FILE).is_file()
-}
-
 /// The stores of a folder, sorted. What a reset has left half-removed is none.
 pub fn stores(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let whole = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "discarded");
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut stores: Vec<PathBuf> = paths.filter(|path| whole(path) && is_store(path)).collect();
+    let mut stores: Vec<PathBuf> = paths.filter(|path| whole(path) && EmbeddedStore::exists(path)).collect();
     stores.sort();
     stores
 }
@@ -53,7 +47,7 @@ impl Target {
             None => only_one()?,
         };
         let data_dir = home().join(&name);
-        if !is_store(&data_dir) {
+        if !EmbeddedStore::exists(&data_dir) {
             return Err(ControlError::Unknown { name, folder: home(), known: names() }.into());
         }
         Ok(Target { data_dir, words: name.clone(), name: Some(name) })
@@ -80,7 +74,7 @@ impl Target {
 /// A word is a manifest if it looks like a file, or if it is one and no pipeline has that name.
 fn name(word: &str, is_looked_up: bool) -> Result<String, Failure> {
     let looks_like_a_file = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
-    let is_known = is_looked_up && is_store(&home().join(word));
+    let is_known = is_looked_up && EmbeddedStore::exists(&home().join(word));
     if looks_like_a_file || (!is_known && Path::new(word).is_file()) {
         return Manifest::load(Path::new(word), &[]).map(|manifest| manifest.pipeline.name);
     }

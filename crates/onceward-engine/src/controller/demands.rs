@@ -151,13 +151,7 @@ impl Controller {
     fn close(&mut self, state: PipelineState, out: &mut Vec<Action>) {
         let reason = state.ends_leases().unwrap_or(AbortReason::Stopped);
         let leased: Vec<u32> = self.leases.iter().map(|(partition, _)| partition).collect();
-        for partition in leased {
-            if let Some(lease) = self.leases.get(partition).copied() {
-                let (worker, generation) = (lease.worker, lease.generation);
-                out.push(Action::Drop { worker, partition, generation });
-            }
-            self.abort(partition, reason, out);
-        }
+        leased.into_iter().for_each(|partition| self.drop_job(partition, reason, out));
         let operations =
             self.slots.values().map(|slot| Operation::Revoke(slot.partition.id.clone())).collect();
         let layout = Layout { state, ..Layout::clone(&self.layout) };

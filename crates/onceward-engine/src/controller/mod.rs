@@ -18,12 +18,12 @@ use onceward_protocol::chain::Head;
 use onceward_protocol::lease::{AbortReason, LeaseTable, WorkerId};
 use onceward_protocol::state::{Demand, PipelineState};
 use onceward_protocol::{Branch, CommitOutcome, Generation, Mutants, PartitionId};
-use onceward_store::{EpochCommit, Operation, TableId, WriteBatch};
+use onceward_store::Operation;
 
 use crate::entropy::Nonces;
 use crate::error::EngineError;
 use crate::job::{Event, JobEnd};
-use crate::layout::{LAYOUT_KEY, Layout, LayoutPartition, Role};
+use crate::layout::{Layout, LayoutPartition, Role};
 use crate::plan::Plan;
 use crate::recut::PartitionRows;
 
@@ -276,6 +276,14 @@ struct Pending {
     after: After,
 }
 
+/// A transaction that is out.
+#[derive(Debug)]
+struct Submitted {
+    after: After,
+    /// The record that it writes, and the commit that this becomes.
+    written: Option<(Box<Layout>, Head)>,
+}
+
 #[derive(Clone, Debug)]
 struct Worker {
     heard: i64,
@@ -295,7 +303,7 @@ pub struct Controller {
     slots: BTreeMap<u32, Slot>,
     workers: BTreeMap<WorkerId, Worker>,
     waiting: VecDeque<Pending>,
-    out: Option<(After, Option<Box<Layout>>)>,
+    out: Option<Submitted>,
     /// What the jobs are to do; the record follows.
     state: PipelineState,
     recutting: Option<Recutting>,
@@ -404,7 +412,7 @@ impl Controller {
         format!(
             "{} transactions wait, out {:?}, re-cut {:?}, drained {:?}, loading {:?}, workers {:?}; {}",
             self.waiting.len(),
-            self.out.as_ref().map(|(after, _)| after),
+            self.out.as_ref().map(|submitted| &submitted.after),
             self.recutting,
             self.draining,
             self.loading,
@@ -511,6 +519,15 @@ impl Controller {
         }
     }
 
+    /// Ends a job where it is, and its lease with it.
+    fn drop_job(&mut self, partition: u32, reason: AbortReason, out: &mut Vec<Action>) {
+        if let Some(lease) = self.leases.get(partition) {
+            let (worker, generation) = (lease.worker, lease.generation);
+            out.push(Action::Drop { worker, partition, generation });
+        }
+        self.abort(partition, reason, out);
+    }
+
     /// Ends a lease; the store's grant is revoked with the transaction that needs it.
     fn abort(&mut self, partition: u32, reason: AbortReason, out: &mut Vec<Action>) {
         let Some((lease, _)) = self.leases.abort(partition, reason) else { return };
@@ -531,7 +548,7 @@ impl Controller {
 
     /// Whether a transaction that writes the record is on its way or waits.
     fn record_is_busy(&self) -> bool {
-        let out = self.out.as_ref().is_some_and(|(_, layout)| layout.is_some());
+        let out = self.out.as_ref().is_some_and(|submitted| submitted.written.is_some());
         // What is being read ends in a record made from the one of now.
         let loading = self.loading.is_some();
         out || loading || self.waiting.iter().any(|pending| pending.layout.is_some())
@@ -545,10 +562,6 @@ impl Controller {
         }
     }
 
-    fn next_head(&self) -> Head {
-        Head { generation: self.term, epoch: self.head.map_or(0, |head| head.epoch) + 1 }
-    }
-
     /// Hands the next transaction to the store: each requires the term, and a record follows the last one.
     fn submit(&mut self, out: &mut Vec<Action>) {
         if self.out.is_some() {
@@ -556,24 +569,19 @@ impl Controller {
         }
         let Some(Pending { mut operations, layout, after }) = self.waiting.pop_front() else { return };
         let record = self.layout.pipeline_partition();
-        operations.insert(0, Operation::Require(record.clone(), self.term));
-        if let Some(layout) = &layout {
-            let mut writes = WriteBatch::default();
-            writes.put(TableId::META, LAYOUT_KEY, &layout.encode());
-            operations.push(Operation::Commit(EpochCommit {
-                partition: record,
-                generation: self.term,
-                epoch: self.next_head().epoch,
-                predecessor: self.head,
-                writes,
-            }));
-        }
-        self.out = Some((after, layout));
+        operations.insert(0, Operation::Require(record, self.term));
+        let written = layout.map(|layout| {
+            let record = layout.record(self.term, self.head);
+            let head = record.head();
+            operations.push(Operation::Commit(record));
+            (layout, head)
+        });
+        self.out = Some(Submitted { after, written });
         out.push(Action::Transact(operations));
     }
 
     fn transacted(&mut self, outcome: CommitOutcome, out: &mut Vec<Action>) -> Result<(), ControllerEnd> {
-        let Some((after, layout)) = self.out.take() else { return Ok(()) };
+        let Some(Submitted { after, written }) = self.out.take() else { return Ok(()) };
         match outcome {
             CommitOutcome::Committed => {}
             CommitOutcome::Fenced(reason) => {
@@ -584,8 +592,8 @@ impl Controller {
             }
             CommitOutcome::Unknown => return Err(ControllerEnd::StoreFailed),
         }
-        if let Some(layout) = layout {
-            self.head = Some(self.next_head());
+        if let Some((layout, head)) = written {
+            self.head = Some(head);
             let rewires = layout.version != self.layout.version;
             if layout.state != self.layout.state {
                 out.push(Action::Log(Happening::State(layout.state)));

@@ -250,11 +250,7 @@ impl Controller {
         let woken: Vec<u32> =
             self.slots.iter().filter(|(_, slot)| behind(slot)).map(|(partition, _)| *partition).collect();
         for partition in woken {
-            if let Some(lease) = self.leases.get(partition).copied() {
-                let (worker, generation) = (lease.worker, lease.generation);
-                out.push(Action::Drop { worker, partition, generation });
-            }
-            self.abort(partition, AbortReason::Recut, out);
+            self.drop_job(partition, AbortReason::Recut, out);
             if let Some(slot) = self.slots.get_mut(&partition) {
                 slot.phase = Phase::Waiting;
             }

@@ -25,10 +25,14 @@ impl KeyedJob {
         }
     }
 
+    /// Whether a lane is idle; without a search where no source has ever said that it rests.
+    pub(super) fn has_idle_lanes(&self) -> bool {
+        self.heard_of_rest && self.lanes.iter().any(LaneIn::is_idle)
+    }
     /// Idle lanes take over the watermark of the others: what comes on them later is judged by it, after a restart as
     /// well. Lanes that have ended say nothing about time; while all others are idle too, time stands still.
     fn follow(&mut self) {
-        if !self.lanes.iter().any(LaneIn::is_idle) {
+        if !self.has_idle_lanes() {
             return;
         }
         let speaks = |lane: &&LaneIn| !lane.is_idle() && lane.state.watermark != Watermark::END;
@@ -138,6 +142,7 @@ impl KeyedJob {
             }
             LaneMessage::Idle { session } => {
                 lane.rest(session);
+                self.heard_of_rest = true;
                 self.move_effective();
             }
             _ => {}
@@ -158,7 +163,7 @@ impl KeyedJob {
         if watermark <= lane.state.watermark {
             return;
         }
-        let was_minimum = lane.state.watermark <= self.effective || self.lanes.iter().any(LaneIn::is_idle);
+        let was_minimum = lane.state.watermark <= self.effective || self.has_idle_lanes();
         let lane = &mut self.lanes[index];
         lane.state.watermark = watermark;
         lane.dirty = true;

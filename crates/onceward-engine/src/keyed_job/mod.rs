@@ -104,6 +104,8 @@ pub struct KeyedJob {
     /// A version that the next epoch must record.
     wanted_version: Option<u32>,
     next_lane: usize,
+    /// A producer has said that it rests.
+    heard_of_rest: bool,
     effective: Watermark,
     /// What consumers were promised last.
     promised: Watermark,
@@ -180,6 +182,7 @@ impl KeyedJob {
             mutants: plan.mutants,
             retired: plan.retired,
             next_lane: 0,
+            heard_of_rest: false,
             accepted: Vec::new(),
             counters: stored.counters,
             counters_dirty: false,

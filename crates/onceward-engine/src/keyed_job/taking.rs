@@ -10,7 +10,6 @@ use crate::fused::StepFailure;
 use crate::ids::Ids;
 use crate::job::{JobEnd, Request};
 use crate::lane::LaneBatch;
-use crate::lane_in::LaneIn;
 use crate::operator::Operator;
 use crate::process::Clocks;
 use crate::windows::{Refused, Taken};
@@ -96,7 +95,7 @@ impl KeyedJob {
         self.epoch_bytes += batch.bytes.len() as u64;
         self.lanes[index].finish_head(&batch, out);
         // One that speaks again is followed by those that rest, whether its watermark moved or not.
-        if self.lanes.iter().any(LaneIn::is_idle) {
+        if self.has_idle_lanes() {
             self.move_effective();
         }
         Ok(())

@@ -64,7 +64,8 @@ fn ac_50_an_idle_source_does_not_keep_the_others_from_committing_and_delivering(
     world.run_until(|world| world.arrived(0).len() == 150);
     world.run_until(|world| world.stored(&world.id(0)).resume.is_some_and(|point| point.rows == 150));
     // The idle one commits too, seldom: so it learns whether it is still the owner.
-    let epoch = |world: &World, number: u32| world.rows_of(&world.id(number)).last().map(|head| head.epoch);
+    let epoch =
+        |world: &World, number: u32| world.rows_of(&world.id(number)).head.head.map(|head| head.epoch);
     let before = epoch(&world, 1);
     world.run_for(IDLE_COMMIT_US + 1_000_000);
     assert!(epoch(&world, 1) > before);

@@ -245,7 +245,16 @@ impl World {
         let fault = self.faults.iter().position(|(of, _)| *of == partition);
         let answer = match fault.and_then(|index| self.faults.remove(index)) {
             Some((_, error)) => Err(error),
-            None => target.apply(call),
+            None => {
+                let unused = matches!(
+                    call,
+                    TargetCall::SequenceWrite { .. }
+                        | TargetCall::TokenWrite { .. }
+                        | TargetCall::PlainWrite(_)
+                );
+                assert!(!unused, "no sink here makes this call: {call:?}");
+                target.apply(call)
+            }
         };
         let new = target.rows[before..].iter().map(|row| (sink, partition, row.clone()));
         self.arrived.extend(new);

@@ -18,6 +18,8 @@ mod pipelines;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+#[expect(dead_code, reason = "shared with the tests of jobs, which use more of it")]
+#[path = "../guarantees/target.rs"]
 mod target;
 #[cfg(test)]
 mod world;

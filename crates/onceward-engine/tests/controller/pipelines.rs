@@ -7,18 +7,9 @@ use onceward_connector::{Context, Function, FunctionError, Message, ProcessFunct
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::state::{Demand, PipelineState};
 
+pub use crate::manifest::row;
 use crate::manifest::{COUNT_AND_SUM, MINUTE, Manifest, SECOND};
 use crate::world::{Setup, World};
-
-/// A row with key, second of the event time and value.
-pub fn row(key: &str, second: i64, value: i64) -> String {
-    format!(
-        r#"{{"k":"{key}","t":"1970-01-01T{:02}:{:02}:{:02}Z","v":{value}}}"#,
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
-}
 
 /// `count` rows, a second apart, over seven keys.
 pub fn rows(from: i64, count: i64) -> Vec<String> {

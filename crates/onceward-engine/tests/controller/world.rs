@@ -9,14 +9,13 @@ use onceward_connector::{ReadLimits, TargetError};
 use onceward_engine::controller::{
     Action, Command, Controller, ControllerConfig, ControllerEnd, Happening, Notice,
 };
-use onceward_engine::layout::LAYOUT_KEY;
 use onceward_engine::{Event, Job, JobEnd, LaneMessage, LayoutPartition, Plan, TargetCall};
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::state::{Demand, next};
 use onceward_protocol::{Branch, CommitOutcome, Generation, Mutants, PartitionId, Position};
 use onceward_store::disk::FaultDisk;
-use onceward_store::{EmbeddedCore, EpochCommit, Options, Store, TableId, WriteBatch};
+use onceward_store::{EmbeddedCore, EpochCommit, Options, Store};
 
 use crate::manifest::Manifest;
 use crate::target::Target;
@@ -255,10 +254,7 @@ impl World {
         let term = Generation { number: known.last_number + 1, nonce, branch: Branch::default() };
         store.grant(&id, term);
         if known.head.is_none() {
-            let mut writes = WriteBatch::default();
-            writes.put(TableId::META, LAYOUT_KEY, &first.encode());
-            let partition = id.clone();
-            store.commit(EpochCommit { partition, generation: term, epoch: 1, predecessor: None, writes });
+            store.commit(first.record(term, None));
         }
         if store.flush(&mut Vec::new()).is_err() {
             assert!(self.disk.crashed().is_some());

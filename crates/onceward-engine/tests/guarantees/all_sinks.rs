@@ -5,7 +5,7 @@ use onceward_protocol::Position;
 
 use crate::desk::numbered;
 use crate::manifest::{Manifest, filter};
-use crate::shelf::text;
+use crate::target::text;
 use crate::world::{Fault, World};
 
 /// Two sinks, of which the second takes every other row.

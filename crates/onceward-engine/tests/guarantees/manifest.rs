@@ -244,3 +244,13 @@ impl Manifest {
         Layout::new(Creation(1), self.pipeline.name.clone(), String::new(), sources.collect(), keyed)
     }
 }
+
+/// A row with key, second of the event time and value.
+pub fn row(key: &str, second: i64, value: i64) -> String {
+    format!(
+        r#"{{"k":"{key}","t":"1970-01-01T{:02}:{:02}:{:02}Z","v":{value}}}"#,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}

@@ -6,6 +6,8 @@ use onceward_engine::Stored;
 use onceward_protocol::{CommitOutcome, Mutants, PartitionHead};
 use onceward_store::{EpochCommit, TableId, WriteBatch};
 
+use crate::target::text;
+
 #[derive(Clone, Debug, Default)]
 pub struct Shelf {
     pub head: PartitionHead,
@@ -52,8 +54,4 @@ impl Shelf {
             .flat_map(|(_, chunk)| chunk.iter().map(|(_, row)| text(row)).collect::<Vec<_>>())
             .collect()
     }
-}
-
-pub fn text(row: &[u8]) -> String {
-    String::from_utf8(row.to_vec()).unwrap()
 }

@@ -6,8 +6,6 @@ use onceward_connector::{ConnectorError, TargetError};
 use onceward_engine::{TargetAnswer, TargetCall};
 use onceward_protocol::{Fence, Marker, Position};
 
-use crate::shelf::text;
-
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     pub fence: Option<Fence>,
@@ -87,3 +85,8 @@ pub fn rows_of(call: &TargetCall) -> Vec<String> {
 
 /// The calls of a first open, in order.
 pub const KINDS: [&str; 4] = ["take fence", "read marker", "create marker", "write"];
+
+/// A row as text.
+pub fn text(row: &[u8]) -> String {
+    String::from_utf8(row.to_vec()).unwrap()
+}

@@ -15,9 +15,10 @@ use onceward_protocol::resume::ResumePoint;
 use onceward_protocol::{Branch, Cursor, Frontier, Generation, LaneKey, Mutants, Position};
 use onceward_store::{EpochCommit, TableId, WriteBatch};
 
+pub use crate::manifest::row;
 use crate::manifest::{Manifest, SECOND};
-use crate::shelf::{Shelf, text};
-use crate::target::{Target, kind};
+use crate::shelf::Shelf;
+use crate::target::{Target, kind, text};
 
 /// Steps after which a run counts as stuck.
 const MAX_STEPS: usize = 200_000;
@@ -543,14 +544,4 @@ impl World {
     pub fn late(&self) -> u64 {
         self.keyed().iter().map(|number| self.stats(*number).late).sum()
     }
-}
-
-/// A row with key, second of the event time and value.
-pub fn row(key: &str, second: i64, value: i64) -> String {
-    format!(
-        r#"{{"k":"{key}","t":"1970-01-01T{:02}:{:02}:{:02}Z","v":{value}}}"#,
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
 }

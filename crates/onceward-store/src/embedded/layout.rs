@@ -9,7 +9,7 @@ use crate::error::StoreError;
 /// The newest format this code reads, and the one it writes.
 pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"ONCEWARD";
-const FORMAT_NAME: &str = "FORMAT";
+pub(crate) const FORMAT_NAME: &str = "FORMAT";
 const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
 const FORMAT_LEN: usize = 16;
 /// The name of the file whose lock keeps a second process out.

@@ -36,6 +36,7 @@ use snapshot::{SnapshotPart, SnapshotPoint};
 use table::Rows;
 use verdict::{judge, judge_all};
 
+pub(crate) use layout::FORMAT_NAME;
 pub use layout::FORMAT_VERSION;
 pub use maintenance::{MaintenanceDone, MaintenanceJob, MaintenanceKind, Retired};
 pub use options::Options;

@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use onceward_protocol::Mutants;
 
 use crate::disk::{Disk, OsDisk, Timed};
-use crate::embedded::{EmbeddedCore, Options};
+use crate::embedded::{EmbeddedCore, FORMAT_NAME, Options};
 use crate::error::StoreError;
 use log_thread::{Request, run};
 
@@ -44,6 +44,11 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
+    /// Whether `dir` holds a store. Opening one would make it.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(FORMAT_NAME).is_file()
+    }
+
     /// Opens the store in `dir`, or makes one.
     pub fn open(dir: &Path, options: Options) -> Result<Self, StoreError> {
         EmbeddedStore::open_on(OsDisk, dir, options)

@@ -1,8 +1,8 @@
 //! What is committed of process functions: state and timers per key.
 
 use onceward_connector::TimerKind;
+use onceward_engine::process::{TimerRow, decode_state_key};
 use onceward_engine::windows::write_key;
-use onceward_protocol::codec::{Reader, unorder_i64};
 use onceward_store::{Store, TableId};
 
 use super::error::HarnessError;
@@ -67,31 +67,18 @@ fn json_key(group_by: &[String], group: &[u8]) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-fn name_of(rest: &[u8]) -> Option<String> {
-    std::str::from_utf8(rest).ok().map(str::to_owned)
-}
-
 /// All committed state of a computation, in order of key and name.
 pub(super) fn states(machine: &Machine, computation: &str) -> Result<Vec<StateEntry>, HarnessError> {
     rows(machine, computation, TableId::STATE, |group_by, key, value| {
-        let mut input = Reader::new(key);
-        let key = json_key(group_by, input.bytes()?)?;
-        Some(StateEntry { key, name: name_of(input.rest())?, value: value.to_vec() })
+        let (group, name) = decode_state_key(key)?;
+        Some(StateEntry { key: json_key(group_by, group)?, name: name.to_owned(), value: value.to_vec() })
     })
 }
 
 /// All committed timers of a computation, in order of key.
 pub(super) fn timers(machine: &Machine, computation: &str) -> Result<Vec<TimerEntry>, HarnessError> {
     rows(machine, computation, TableId::TIMERS, |group_by, key, _| {
-        let mut input = Reader::new(key);
-        let kind = match input.byte()? {
-            0 => TimerKind::Event,
-            1 => TimerKind::System,
-            2 => TimerKind::Real,
-            _ => return None,
-        };
-        let at = unorder_i64(input.array()?);
-        let key = json_key(group_by, input.bytes()?)?;
-        Some(TimerEntry { key, kind, at, name: name_of(input.rest())? })
+        let TimerRow { kind, at, key, name } = TimerRow::decode(key)?;
+        Some(TimerEntry { key: json_key(group_by, &key)?, kind, at, name })
     })
 }

@@ -32,6 +32,13 @@ struct Inner {
     epoch: u64,
 }
 
+impl Inner {
+    fn insert(&mut self, partition: u32, figures: Figures) {
+        self.epoch = self.epoch.max(figures.stats.epoch);
+        self.figures.insert(partition, figures);
+    }
+}
+
 /// Figures and lines of one run.
 pub(crate) struct Board {
     inner: Mutex<Inner>,
@@ -40,7 +47,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(plan: &Plan, layout: Arc<Layout>, state: PipelineState, epoch: u64) -> Self {
+    pub(crate) fn new(plan: &Plan, layout: Arc<Layout>, state: PipelineState) -> Self {
         Board {
             inner: Mutex::new(Inner {
                 figures: BTreeMap::new(),
@@ -48,7 +55,7 @@ impl Board {
                 state,
                 lines: VecDeque::new(),
                 next_line: 1,
-                epoch,
+                epoch: 0,
             }),
             commit_latency: Histogram::default(),
             sinks: plan.pipeline.sinks.iter().map(|sink| sink.name.clone()).collect(),
@@ -62,13 +69,11 @@ impl Board {
     }
     pub(crate) fn set(&self, partition: u32, worker: u32, job: &Job, progress: Option<(u64, u64)>) {
         let figures = Figures { stats: job.stats(), sinks: job.sinks(), progress, worker: Some(worker) };
-        let mut inner = self.lock();
-        inner.epoch = inner.epoch.max(figures.stats.epoch);
-        inner.figures.insert(partition, figures);
+        self.lock().insert(partition, figures);
     }
     /// What earlier runs have counted, until the partition's job is there.
     pub(crate) fn seed(&self, partition: u32, stats: JobStats) {
-        self.lock().figures.insert(partition, Figures { stats, ..Figures::default() });
+        self.lock().insert(partition, Figures { stats, ..Figures::default() });
     }
     /// The layout changed: what is not in it any more counts among what is delivered, and a retired range counts for its
     /// children.

@@ -11,7 +11,7 @@ use onceward_engine::recut::PartitionRows;
 use onceward_protocol::PartitionId;
 use onceward_protocol::lease::WorkerId;
 use onceward_protocol::state::{Demand, PipelineState};
-use onceward_store::{EmbeddedStore, StoreHandle};
+use onceward_store::EmbeddedStore;
 
 use super::board::Board;
 use super::clock::Clock;
@@ -19,7 +19,7 @@ use super::routes::Routes;
 use super::targets::TargetWork;
 use super::{Heard, Order, Post, RunEnd};
 use crate::error::RunError;
-use crate::prepare::store_failed;
+use crate::prepare::{partition_rows, store_failed};
 
 /// The id of commands that nobody waits for.
 const UNASKED: u64 = 0;
@@ -198,7 +198,7 @@ impl Coordinator {
             .name("recut".to_owned())
             .spawn(move || {
                 let rows: Result<Vec<PartitionRows>, RunError> =
-                    partitions.iter().map(|partition| read(&store, partition)).collect();
+                    partitions.iter().map(|partition| partition_rows(&store, partition)).collect();
                 let _ = outbox.send(match rows {
                     Ok(rows) => Heard::Notice(Notice::Loaded(rows)),
                     Err(error) => Heard::ThreadGone(error.to_string()),
@@ -234,9 +234,4 @@ impl Drop for LastOf {
     fn drop(&mut self) {
         let _ = self.0.send(Heard::Notice(Notice::Settled(self.1)));
     }
-}
-
-fn read(store: &StoreHandle, partition: &PartitionId) -> Result<PartitionRows, RunError> {
-    let view = store.view(partition)?;
-    Ok(PartitionRows::read(view.head(), |table, visit| view.scan(table, visit))?)
 }

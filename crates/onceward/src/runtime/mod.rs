@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use onceward_engine::controller::{Assignment, Command, Controller, ControllerConfig, Notice};
 use onceward_engine::{Event, Job, JobEnd, JobStats, LaneMessage, Layout, Stored};
-use onceward_protocol::{Generation, Mutants, PartitionId, Watermark};
+use onceward_protocol::{Generation, Mutants, PartitionHead, PartitionId, Watermark};
 use onceward_store::service::{Histogram, Stats};
 use onceward_store::{StoreHandle, TableId};
 
@@ -178,14 +178,9 @@ impl Remote {
 
 /// Starts a controller and its workers.
 pub fn start(prepared: Prepared) -> Result<Running, RunError> {
-    let epoch = prepared.epoch()?;
     let Prepared { plan, layout, term, state, sources, sinks, store, options, .. } = prepared;
     let handle = store.handle();
     let workers = options.workers.clamp(1, 256) as u32;
-    let mut numbers = BTreeMap::new();
-    for partition in layout.partitions() {
-        numbers.insert(partition.number, handle.head(&partition.id)?.last_number);
-    }
     let config = ControllerConfig {
         workers: workers as usize,
         lease_us: LEASE_US,
@@ -197,9 +192,12 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
         mutants: Mutants::NONE,
     };
     let plan = Arc::new(plan);
-    let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state, epoch));
+    let board = Arc::new(Board::new(&plan, Arc::new(layout.clone()), state));
+    let mut numbers = BTreeMap::new();
     for partition in layout.partitions() {
-        board.seed(partition.number, counted(&handle, &partition.id)?);
+        let (head, stats) = counted(&handle, &partition.id)?;
+        numbers.insert(partition.number, head.last_number);
+        board.seed(partition.number, stats);
     }
     let controller = Controller::new(
         plan.clone(),
@@ -278,8 +276,8 @@ pub fn start(prepared: Prepared) -> Result<Running, RunError> {
     Ok(Running { board, store: handle, heard, end, thread: Some(thread) })
 }
 
-/// What is counted of a partition over its whole life, from the few rows that say so.
-fn counted(store: &StoreHandle, partition: &PartitionId) -> Result<JobStats, RunError> {
+/// A partition's head, and what is counted of it over its whole life, from the few rows that say so.
+fn counted(store: &StoreHandle, partition: &PartitionId) -> Result<(PartitionHead, JobStats), RunError> {
     let view = store.view(partition)?;
     let head = view.head();
     let stored = Stored::read(partition, head, |table, visit| match table {
@@ -287,7 +285,7 @@ fn counted(store: &StoreHandle, partition: &PartitionId) -> Result<JobStats, Run
         _ => Ok(()),
     })?;
     let ended = stored.resume.as_ref().is_some_and(|place| place.end);
-    Ok(JobStats {
+    let stats = JobStats {
         rows_in: stored.resume.as_ref().map_or(stored.counters.rows_in, |place| place.rows),
         late: stored.counters.late,
         expired: stored.counters.expired,
@@ -295,7 +293,8 @@ fn counted(store: &StoreHandle, partition: &PartitionId) -> Result<JobStats, Run
         epoch: head.head.map_or(0, |head| head.epoch),
         watermark: if ended { Watermark::END } else { Watermark::NONE },
         ..JobStats::default()
-    })
+    };
+    Ok((head, stats))
 }
 
 /// Starts a thread that reports its own panic.

@@ -249,6 +249,8 @@ impl Worker {
             Role::Source { source, name } => Some((self.around.sources[*source].clone(), name.clone())),
             Role::Keyed { .. } => None,
         };
+        let uid = (u64::from(self.around.id) << 40) | self.next_uid;
+        self.next_uid += 1;
         let plan = &self.around.plan;
         let callers = plan
             .sinks_of(&partition.role)
@@ -260,13 +262,10 @@ impl Worker {
                     partition: partition.id.clone(),
                     partition_slug: layout.slug(&partition),
                 };
-                let uid = (u64::from(self.around.id) << 40) | self.next_uid;
                 let (worker, identity) = (self.around.id, Arc::new(identity));
                 (*sink, Caller { worker, partition: number, uid, identity })
             })
             .collect();
-        let uid = (u64::from(self.around.id) << 40) | self.next_uid;
-        self.next_uid += 1;
         let slot = Slot::new(number, uid, generation, job, source, callers);
         self.around.board.set(number, self.around.id, &slot.job, slot.progress());
         if self.places.len() <= number as usize {
