@@ -11,30 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+mod delays;
+
+use delays::Random;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_onceward");
 const ROWS: u64 = 600_000;
 /// How long an undisturbed run of the rate-limited input takes.
 const SECONDS: u64 = 90;
 /// How long all killed runs may live together: less, so that none of them reaches the end.
 const LIVES_MS: u64 = 66_000;
-
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let seed =
-            std::env::var("ONCEWARD_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
-                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-                now.as_nanos() as u64
-            });
-        println!("ONCEWARD_SEED={seed}");
-        Random(seed | 1)
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// Four files of rows in about time order, and a manifest with a path of its own for rows and windows.
 fn write_project(dir: &Path) {

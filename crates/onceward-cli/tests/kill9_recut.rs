@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod delays;
+
+use delays::Random;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_onceward");
 const KILLS: usize = 20;
 /// Kills that must have hit a step.
@@ -42,24 +46,6 @@ spec:
   sinks:
     totals: { inputs: [by_key], type: file, config: { path: out, format: jsonl, rollInterval: 300ms } }
 "#;
-
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let given = std::env::var("ONCEWARD_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-            now.as_nanos() as u64
-        });
-        println!("ONCEWARD_SEED={seed}");
-        Random(seed | 1)
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(BINARY);

@@ -311,8 +311,6 @@ pub struct Controller {
     draining: VecDeque<Draining>,
     /// A load is out, and for what.
     loading: Option<Loading>,
-    /// The parents of a re-cut are to be read.
-    recutting_loads: bool,
     /// A stop that does not drain: jobs finish their epochs and their calls.
     stopping: bool,
     /// The last state of all is on its way to the store.
@@ -371,7 +369,6 @@ impl Controller {
             recutting: None,
             draining: VecDeque::new(),
             loading: None,
-            recutting_loads: false,
             stopping: false,
             closing: false,
             settling: Settling::No,
@@ -468,7 +465,7 @@ impl Controller {
         self.check_workers(out);
         self.check_leases(out);
         self.go_on_recutting(out);
-        self.go_on_draining(out);
+        self.load_next(out);
         self.wind_down(out)?;
         self.note_state();
         self.place();

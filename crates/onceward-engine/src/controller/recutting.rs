@@ -33,7 +33,11 @@ pub(super) struct Recutting {
 enum Step {
     /// The parents' jobs are ending.
     Ending,
-    /// The parents are being taken, read, and re-cut: what was begun is finished.
+    /// The parents are being taken: from here on what was begun is finished.
+    Taking,
+    /// They are to be read.
+    Taken,
+    /// They are being read and re-cut.
     Moving,
 }
 
@@ -126,7 +130,7 @@ impl Controller {
             .collect();
         if let Some(recutting) = &mut self.recutting {
             recutting.generations = generations;
-            recutting.step = Step::Moving;
+            recutting.step = Step::Taking;
         }
         self.queue(operations, None, After::RecutGranted);
     }
@@ -137,7 +141,9 @@ impl Controller {
 
     /// LOAD-AFTER-GRANT: from now on nothing of the parents can change.
     pub(super) fn load_parents(&mut self, out: &mut Vec<Action>) {
-        self.recutting_loads = true;
+        if let Some(recutting) = &mut self.recutting {
+            recutting.step = Step::Taken;
+        }
         self.load_next(out);
     }
 
@@ -146,10 +152,11 @@ impl Controller {
         if self.loading.is_some() || self.record_is_busy() {
             return;
         }
-        if self.recutting_loads {
-            let parents = self.recutting.as_ref().map(|recutting| recutting.parents.clone());
-            let ids = parents.into_iter().flatten().filter_map(|partition| self.id(partition)).collect();
-            self.recutting_loads = false;
+        let taken = self.recutting.as_mut().filter(|recutting| recutting.step == Step::Taken);
+        if let Some(recutting) = taken {
+            recutting.step = Step::Moving;
+            let parents = recutting.parents.clone();
+            let ids = parents.into_iter().filter_map(|partition| self.id(partition)).collect();
             self.loading = Some(Loading::Recut);
             out.push(Action::Load(ids));
         } else if let Some(drained) = self.draining.front().copied()
@@ -265,10 +272,6 @@ impl Controller {
     /// Whether the partition is drained and on its way out of the layout.
     pub(super) fn has_drained(&self, partition: u32) -> bool {
         self.draining.iter().any(|drained| drained.partition == partition)
-    }
-
-    pub(super) fn go_on_draining(&mut self, out: &mut Vec<Action>) {
-        self.load_next(out);
     }
 
     fn remove_drained(&mut self, rows: &[PartitionRows]) -> Result<(), crate::EngineError> {
