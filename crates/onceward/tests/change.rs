@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onceward::{
     Command, Context, Demand, Function, FunctionError, Message, PipelineState, Prepared, ProcessFunction,
@@ -57,6 +57,19 @@ spec:
     )
 }
 
+/// After this something counts as never happening: a hang is a failure that says where.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Waits until `done`, while the run goes on.
+#[track_caller]
+fn until(running: &mut Running, mut done: impl FnMut(&Running) -> bool) {
+    let began = Instant::now();
+    while !done(running) {
+        assert!(running.wait(Duration::from_millis(1)).is_none(), "the run has ended");
+        assert!(began.elapsed() < STUCK, "the run is stuck: {:?}", running.status());
+    }
+}
+
 struct Bench {
     folder: tempfile::TempDir,
     /// Rows read by the runs so far.
@@ -89,13 +102,9 @@ impl Bench {
             "earlier runs count from the first look on"
         );
         // The figures of the runs before are there when every partition's job is.
-        while !remote.status().jobs.iter().all(|job| job.worker.is_some()) {
-            assert!(running.wait(Duration::from_millis(1)).is_none());
-        }
+        until(&mut running, |run| run.status().jobs.iter().all(|job| job.worker.is_some()));
         let before = remote.status().sinks[0].delivered;
-        while remote.status().sinks[0].delivered < before + rows {
-            assert!(running.wait(Duration::from_millis(5)).is_none());
-        }
+        until(&mut running, |run| run.status().sinks[0].delivered >= before + rows);
         remote.ask(Command::Demand(Demand::Stop { drain: true })).unwrap();
         assert_eq!(running.wait(Duration::from_secs(60)).unwrap().unwrap(), RunEnd::Stopped);
         let status = running.status();
@@ -188,9 +197,7 @@ fn without_a_drain_the_change_is_refused_and_the_old_manifest_goes_on() {
     let mut refused = 0;
     for round in 1..=8 {
         let mut running = bench.start(&old, &[]).unwrap();
-        while running.status().sinks[0].delivered < round * 400 {
-            assert!(running.wait(Duration::from_millis(1)).is_none());
-        }
+        until(&mut running, |run| run.status().sinks[0].delivered >= round * 400);
         running.abandon();
         assert!(running.wait(Duration::from_secs(60)).unwrap().is_err());
         match bench.error_or_nothing(&new) {
@@ -248,9 +255,7 @@ fn a_paused_pipeline_is_not_run_and_says_what_to_type() {
     let mut running = bench.start(&manifest, &[]).unwrap();
     let remote = running.remote();
     remote.ask(Command::Demand(Demand::Pause)).unwrap();
-    while remote.status().state != PipelineState::Paused {
-        assert!(running.wait(Duration::from_millis(5)).is_none());
-    }
+    until(&mut running, |run| run.status().state == PipelineState::Paused);
     running.stop();
     assert_eq!(running.wait(Duration::from_secs(60)).unwrap().unwrap(), RunEnd::Paused);
     let error = bench.error(&manifest, &[]).to_string();

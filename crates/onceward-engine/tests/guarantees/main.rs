@@ -38,6 +38,8 @@ mod by_reference;
 #[cfg(test)]
 mod consumer_lanes;
 #[cfg(test)]
+mod drains;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod open_order;
